@@ -1,0 +1,65 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lib.data import make_batch, token_batches
+
+SENTENCE = st.lists(st.integers(3, 50), min_size=1, max_size=12)
+PAIRS = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=40)
+
+
+@pytest.mark.paper("causal-mask")
+def test_the_shift_right_puts_eos_before_the_padding():
+    batch = make_batch([([5, 6, 7], [8, 9]), ([5], [8, 9, 10, 11])], pad_id=0, bos_id=1, eos_id=2)
+    assert batch.source.tolist() == [[5, 6, 7, 2], [5, 2, 0, 0]]
+    assert batch.target_input.tolist() == [[1, 8, 9, 0, 0], [1, 8, 9, 10, 11]]
+    assert batch.target_output.tolist() == [[8, 9, 2, 0, 0], [8, 9, 10, 11, 2]]
+    assert batch.target_tokens == 8
+    assert batch.to("cpu").source.dtype == torch.int64
+
+
+@pytest.mark.paper("batching")
+@given(PAIRS, st.integers(13, 200), st.integers(0, 5))
+@settings(max_examples=60, deadline=None)
+def test_every_pair_comes_once_and_no_batch_is_too_big(pairs, batch_tokens, seed):
+    seen = []
+    for batch in token_batches(pairs, batch_tokens, seed):
+        assert batch.source.numel() <= batch_tokens
+        assert batch.target_input.numel() <= batch_tokens
+        assert batch.target_tokens == (batch.target_output != 0).sum()
+        for source, target in zip(batch.source.tolist(), batch.target_output.tolist(), strict=True):
+            seen.append((source[: source.index(2)], target[: target.index(2)]))
+    assert sorted(seen) == sorted(pairs)
+
+
+@pytest.mark.paper("batching")
+def test_sentences_of_like_length_share_a_batch():
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.randint(1, 60, (3000,), generator=generator).tolist()
+    pairs = [([3] * n, [3] * max(1, n - n % 3)) for n in lengths]
+    batches = list(token_batches(pairs, 1000))
+    padded = sum(b.target_output.numel() for b in batches)
+    assert sum(b.target_tokens for b in batches) / padded > 0.95
+    in_file_order = [make_batch(pairs[i : i + 30]) for i in range(0, 3000, 30)]
+    assert sum(b.target_tokens for b in in_file_order) / sum(b.target_output.numel() for b in in_file_order) < 0.6
+
+
+@pytest.mark.paper("batching")
+def test_the_seed_fixes_the_order():
+    pairs = [([3] * (i % 7 + 1), [4] * (i % 5 + 1)) for i in range(200)]
+
+    def order(seed):
+        return [batch.source.tolist() for batch in token_batches(pairs, 50, seed)]
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+
+
+def test_a_sentence_longer_than_a_batch_and_an_empty_batch_are_refused():
+    with pytest.raises(ValueError, match="pair 1 has 31 tokens, more than batch_tokens = 20; raise the limit"):
+        list(token_batches([([3], [4]), ([3] * 30, [4])], 20))
+    with pytest.raises(ValueError, match="no pairs: a batch needs at least one"):
+        make_batch([])
+    with pytest.raises(ValueError, match="batch_tokens = 0 must be an integer of at least 1"):
+        list(token_batches([([3], [4])], 0))

@@ -1,0 +1,133 @@
+import gzip
+import hashlib
+import shutil
+import urllib.error
+
+import pytest
+
+from transformer_lib.data import corpora, load_pairs
+from transformer_lib.data.corpora import fetch, pair_lines
+
+CONTENT = b"eins\nzwei\n"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+URL = "https://data.invalid/file.gz"
+
+
+class Upstream:
+    """Stands in for urllib: serves these bytes, or refuses."""
+
+    def __init__(self, content):
+        self.content, self.calls = content, 0
+
+    def __call__(self, url, timeout):
+        self.calls += 1
+        if self.content is None:
+            raise urllib.error.URLError("no route to host")
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def read(self):
+        return self.content
+
+
+@pytest.fixture
+def upstream(monkeypatch):
+    def serve(content):
+        server = Upstream(content)
+        monkeypatch.setattr(corpora.urllib.request, "urlopen", server)
+        return server
+
+    return serve
+
+
+def test_a_file_is_downloaded_once_and_kept(upstream, tmp_path):
+    server = upstream(CONTENT)
+    path = tmp_path / "deep" / "file.gz"
+    assert fetch(path, URL, SHA256) == fetch(path, URL, SHA256) == CONTENT
+    assert server.calls == 1
+    assert [p.name for p in path.parent.iterdir()] == ["file.gz"]
+
+
+def test_an_altered_file_is_named_with_both_hashes_and_stays(upstream, tmp_path):
+    server = upstream(CONTENT)
+    path = tmp_path / "file.gz"
+    path.write_bytes(CONTENT[:-3])
+    found = hashlib.sha256(CONTENT[:-3]).hexdigest()
+    with pytest.raises(ValueError, match=f"truncated or altered: expected sha256 {SHA256}, found {found}") as error:
+        fetch(path, URL, SHA256)
+    assert str(path) in str(error.value)
+    assert f"To place it by hand, download {URL} to" in str(error.value)
+    assert path.read_bytes() == CONTENT[:-3]
+    assert server.calls == 0
+
+
+def test_an_altered_download_is_not_kept(upstream, tmp_path):
+    upstream(b"<html>404</html>")
+    with pytest.raises(ValueError, match=f"{URL} is truncated or altered: expected sha256 {SHA256}"):
+        fetch(tmp_path / "file.gz", URL, SHA256)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unreachable_upstream_says_how_to_place_the_file(upstream, tmp_path):
+    upstream(None)
+    with pytest.raises(
+        FileNotFoundError, match=r"is missing and https://data.invalid/file.gz cannot be reached .*no route"
+    ) as error:
+        fetch(tmp_path / "file.gz", URL, SHA256)
+    assert f"download {URL} to {tmp_path / 'file.gz'}" in str(error.value)
+
+
+def test_the_data_folder_is_the_environments_or_a_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRANSFORMER_LIB_DATA", str(tmp_path))
+    assert corpora.data_folder() == tmp_path
+    monkeypatch.delenv("TRANSFORMER_LIB_DATA")
+    assert corpora.data_folder().parts[-2:] == (".cache", "transformer_lib")
+
+
+@pytest.mark.parametrize(("split", "size"), [("train", 29_000), ("val", 1014), ("test_2016_flickr", 1000)])
+def test_multi30k_has_its_published_sizes(multi30k, split, size):
+    pairs = load_pairs("multi30k", split, "de", "en")
+    assert len(pairs) == size
+    assert all(a and b and a == a.strip() and b == b.strip() for a, b in pairs)
+    if split == "train":
+        assert pairs[0] == (
+            "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
+            "Two young, White males are outside near many bushes.",
+        )
+        assert len(set(pairs)) == 28_997
+
+
+def test_a_truncated_corpus_file_is_refused(multi30k, monkeypatch, tmp_path, upstream):
+    server = upstream(None)
+    (tmp_path / "multi30k").mkdir()
+    for name in ("val.de.gz", "val.en.gz"):
+        shutil.copy(multi30k / name, tmp_path / "multi30k")
+    damaged = tmp_path / "multi30k" / "val.en.gz"
+    damaged.write_bytes(gzip.compress(b"one line\n"))
+    monkeypatch.setenv("TRANSFORMER_LIB_DATA", str(tmp_path))
+    with pytest.raises(ValueError, match="val.en.gz is truncated or altered"):
+        load_pairs("multi30k", "val", "de", "en")
+    assert server.calls == 0
+
+
+def test_sides_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="val: the source has 2 lines and the target 1; line i of one must"):
+        pair_lines(["a", "b"], ["c"], "val")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("wmt99", "train", "de", "en"), "unknown corpus 'wmt99'; known: number_words, multi30k"),
+        (("multi30k", "test", "de", "en"), "multi30k has no split 'test'; it has train, val, test_2016_flickr"),
+        (("multi30k", "val", "de", "fr"), "multi30k is in de and en; got 'de' to 'fr'"),
+    ],
+)
+def test_unknown_names_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        load_pairs(*arguments)

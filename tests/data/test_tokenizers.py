@@ -1,0 +1,115 @@
+import gzip
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from transformer_lib.data import SubwordTokenizer, Vocabulary, WordTokenizer, load_tokenizer, train_tokenizer
+from transformer_lib.data.tokenizers import EOS_ID, SPECIALS, UNK_ID
+
+TEXTS = ["Der Hund schläft .", "Ein Hund rennt , ein Hund schläft .", "Zwei Hunde rennen ."]
+FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))
+
+
+def test_a_vocabulary_is_ordered_by_frequency_then_alphabet():
+    vocabulary = Vocabulary.build([["b", "a", "c"], ["b", "a", "<eos>"], ["z"]], min_frequency=1)
+    assert vocabulary.tokens == [*SPECIALS, "a", "b", "c", "z"]
+    assert len(Vocabulary.build([["b", "a"], ["b"]], min_frequency=2)) == 5
+
+
+def test_a_vocabulary_without_the_special_tokens_is_refused():
+    with pytest.raises(ValueError, match="a vocabulary begins with <pad>, <bos>, <eos>, <unk>"):
+        Vocabulary(["a", "b"])
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_the_vocabulary_equals_that_of_torchtext_0_18(multi30k, language):
+    text = gzip.decompress((multi30k / f"train.{language}.gz").read_bytes()).decode("utf-8")
+    sentences = [line.strip().lower().split() for line in text.removesuffix("\n").split("\n")]
+    vocabulary = Vocabulary.build(sentences, FIXTURE["min_freq"])
+    recorded = FIXTURE["vocabularies"][language]
+    assert len(vocabulary) == recorded["size"]
+    assert vocabulary.tokens[:40] == recorded["first_40"]
+    digest = hashlib.sha256("\n".join(vocabulary.tokens).encode()).hexdigest()
+    assert digest == recorded["sha256_of_newline_joined"]
+
+
+@pytest.mark.filterwarnings("ignore")  # torchtext 0.6.0 is old, and its dependencies say so
+def test_the_vocabulary_equals_that_of_torchtext_0_6():
+    field = pytest.importorskip("torchtext.data").Field(init_token="<bos>", eos_token="<eos>")
+    sentences = [text.split() for text in TEXTS]
+    field.build_vocab(sentences)
+    ours = Vocabulary.build(sentences)
+    theirs = field.vocab.itos
+    assert theirs[:2] == ["<unk>", "<pad>"]  # the special tokens stand in another order there
+    assert ours.tokens[4:] == theirs[4:]
+
+
+def test_words_round_trip_and_unknown_ones_are_marked():
+    tokenizer = WordTokenizer.train(TEXTS)
+    ids = tokenizer.encode("Zwei Hunde schläft .")
+    assert tokenizer.decode([*ids, EOS_ID, *ids]) == "Zwei Hunde schläft ."
+    assert tokenizer.tokens(tokenizer.encode("Zwei Katzen <eos>")) == ["Zwei", "<unk>", "<unk>"]
+    assert tokenizer.normalize("  Zwei   Hunde ") == "Zwei Hunde"
+    assert tokenizer.encode("") == []
+
+
+def test_spacy_splits_off_punctuation_and_clitics():
+    tokenizer = train_tokenizer("spacy", ["A dog's ball.", "a dog's Ball.  "], "en", 0)
+    assert tokenizer.normalize("A dog's ball.\n") == "a dog 's ball ."
+    assert UNK_ID not in tokenizer.encode("A dog's ball.")
+
+
+def test_subwords_round_trip_unseen_words():
+    tokenizer = SubwordTokenizer.train(TEXTS * 5, 50)
+    text = "Hunde schläft , Hund Zwei ein ."
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+    assert tokenizer.decode([*tokenizer.encode("Hund"), EOS_ID, *tokenizer.encode("Zwei")]) == "Hund"
+    assert "".join(tokenizer.tokens(tokenizer.encode("Ein Hund"))) == "▁Ein▁Hund"
+    assert len(tokenizer) == 50
+    assert UNK_ID in tokenizer.encode("Hund 犬")
+
+
+@pytest.mark.parametrize("text", ["<eos>", "<pad> Hund <bos>", "<unk>"])
+def test_the_written_name_of_a_special_token_is_ordinary_text(text):
+    assert EOS_ID not in SubwordTokenizer.train(TEXTS, 40).encode(text)
+    assert EOS_ID not in WordTokenizer.train([*TEXTS, text]).encode(text)
+
+
+@pytest.mark.parametrize("text", ["\u2028", "a\u0085b\u000bc", "🙂👩‍👩‍👧", "\x00\x01", "x" * 5000, "ﷺ e\u0301"])
+def test_odd_text_is_encoded_and_decoded_to_one_line(text):
+    for tokenizer in (SubwordTokenizer.train(TEXTS, 40), WordTokenizer.train(TEXTS, "de", lowercase=True)):
+        assert "\n" not in tokenizer.decode(tokenizer.encode(text))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "spacy", "space"])
+def test_a_tokenizer_comes_back_from_its_json(kind):
+    tokenizer = train_tokenizer(kind, TEXTS * 2, "de", 40)
+    again = load_tokenizer(json.loads(json.dumps(tokenizer.to_json())))
+    assert again.encode(TEXTS[1]) == tokenizer.encode(TEXTS[1])
+    assert len(again) == len(tokenizer)
+
+
+def test_training_twice_gives_the_same_pieces():
+    assert SubwordTokenizer.train(TEXTS, 45).to_json() == SubwordTokenizer.train(TEXTS, 45).to_json()
+
+
+def test_unknown_names_and_sizes_are_refused():
+    with pytest.raises(ValueError, match="unknown tokenizer 'wordpiece'; known: bpe, spacy, space"):
+        train_tokenizer("wordpiece", TEXTS, "de", 100)
+    with pytest.raises(ValueError, match="unknown tokenizer kind 'x'"):
+        load_tokenizer({"kind": "x"})
+    with pytest.raises(ValueError, match=r"vocabulary_size = 5000, but these texts give \d+ tokens"):
+        SubwordTokenizer.train(TEXTS, 5000)
+
+
+@pytest.mark.parametrize(
+    ("package", "make"),
+    [("spacy", lambda: WordTokenizer.train(TEXTS, "de")), ("tokenizers", lambda: SubwordTokenizer.train(TEXTS, 40))],
+)
+def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, package, make):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=r"pip install 'transformer-lib\[text\]'"):
+        make()

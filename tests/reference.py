@@ -1,0 +1,193 @@
+"""The paper's formulas once more, as slowly and as plainly as they can be written.
+
+Each function works on NumPy arrays in float64, one number at a time: loops instead of broadcasting, names instead
+of axes. The tests hold the library to these functions, and the chapters show them before the library's own.
+"""
+
+import math
+
+import numpy as np
+
+
+def softmax(scores):
+    """exp of each score, divided by the sum; a score of -inf gets 0, and a list of nothing but -inf only zeros."""
+    largest = max(scores)
+    if largest == -math.inf:
+        return [0.0 for _ in scores]
+    exponentials = [math.exp(score - largest) for score in scores]
+    total = sum(exponentials)
+    return [e / total for e in exponentials]
+
+
+def attention(query, key, value, mask=None):
+    """Equation (1) for query (n, d_k), key (m, d_k), value (m, d_v); returns (n, d_v) and (n, m)."""
+    n, d_k = query.shape
+    m, d_v = value.shape
+    output = np.zeros((n, d_v))
+    weights = np.zeros((n, m))
+    for i in range(n):
+        scores = []
+        for j in range(m):
+            dot_product = sum(query[i, c] * key[j, c] for c in range(d_k))
+            may_look = mask is None or mask[i, j]
+            scores.append(dot_product / math.sqrt(d_k) if may_look else -math.inf)
+        weights[i] = softmax(scores)
+        for j in range(m):
+            for c in range(d_v):
+                output[i, c] += weights[i, j] * value[j, c]
+    return output, weights
+
+
+def additive_attention(query, key, value, w_query, w_key, b_key, w_score):
+    """A score of w · tanh(W_q q + W_k k + b) for each pair; query (n, d_q), key (m, d_k), value (m, d_v)."""
+    n, m = len(query), len(key)
+    output = np.zeros((n, value.shape[1]))
+    for i in range(n):
+        scores = []
+        for j in range(m):
+            hidden = np.tanh(w_query @ query[i] + w_key @ key[j] + b_key)
+            scores.append(float(w_score @ hidden))
+        for j, weight in enumerate(softmax(scores)):
+            output[i] += weight * value[j]
+    return output
+
+
+def multi_head_attention(query, key, value, w_query, w_key, w_value, w_output, mask=None):
+    """Section 3.2.2 with one matrix per head: w_query[i] is (d_model, d_k), w_output is (h · d_v, d_model)."""
+    heads = []
+    for w_q, w_k, w_v in zip(w_query, w_key, w_value, strict=True):
+        output, _ = attention(query @ w_q, key @ w_k, value @ w_v, mask)
+        heads.append(output)
+    return np.concatenate(heads, axis=1) @ w_output
+
+
+def causal_mask(length):
+    """True where key j does not come after query i."""
+    return np.array([[j <= i for j in range(length)] for i in range(length)])
+
+
+def sinusoids(length, d_model, base=10000.0):
+    """Section 3.5, one entry at a time."""
+    table = np.zeros((length, d_model))
+    for position in range(length):
+        for i in range(d_model // 2):
+            angle = position / base ** (2 * i / d_model)
+            table[position, 2 * i] = math.sin(angle)
+            table[position, 2 * i + 1] = math.cos(angle)
+    return table
+
+
+def feed_forward(x, w_1, b_1, w_2, b_2):
+    """Equation (2), position by position; x (n, d_model), w_1 (d_model, d_ff), w_2 (d_ff, d_model)."""
+    rows = []
+    for position in x:
+        hidden = [max(0.0, h) for h in position @ w_1 + b_1]
+        rows.append(np.array(hidden) @ w_2 + b_2)
+    return np.array(rows)
+
+
+def layer_norm(x, gain, bias, epsilon=1e-5):
+    """Each position's vector, shifted to mean 0 and scaled to variance 1, then gain and bias."""
+    rows = []
+    for position in x:
+        mean = sum(position) / len(position)
+        variance = sum((c - mean) ** 2 for c in position) / len(position)
+        rows.append([(c - mean) / math.sqrt(variance + epsilon) for c in position] * gain + bias)
+    return np.array(rows)
+
+
+def label_smoothing_loss(logits, target, epsilon_ls, pad_id):
+    """Mean over real tokens of -Σ q log p, with 1 - ε of q on the right token and ε spread over all of them."""
+    total, tokens = 0.0, 0
+    for sentence, answers in zip(logits, target, strict=True):
+        for scores, answer in zip(sentence, answers, strict=True):
+            if answer == pad_id:
+                continue
+            for token, p in enumerate(softmax(list(scores))):
+                q = epsilon_ls / len(scores) + (1 - epsilon_ls if token == answer else 0.0)
+                total -= q * math.log(p)
+            tokens += 1
+    return total / tokens
+
+
+def learning_rate(step_num, d_model, warmup_steps):
+    """The two pieces of equation (3): a straight line up to warmup_steps, an inverse square root after it."""
+    peak = 1 / math.sqrt(d_model * warmup_steps)
+    if step_num <= warmup_steps:
+        return peak * step_num / warmup_steps
+    return peak * math.sqrt(warmup_steps / step_num)
+
+
+def transformer(weights, num_heads, source, target_input, pad_id, norm_order="post"):
+    """The whole model for one sentence pair: lists of ids to logits (target, vocabulary).
+
+    weights: name → float64 array, as in the library's state dict (a linear map is stored as (out, in)).
+    """
+    matrix = weights["embedding.weight"]
+    d_model = matrix.shape[1]
+
+    def embed(tokens, table):
+        vectors = [table[token] * math.sqrt(d_model) for token in tokens]
+        return np.array(vectors) + sinusoids(len(tokens), d_model)
+
+    def attend(name, query, memory, mask):
+        def per_head(side):
+            return np.split(weights[f"{name}.{side}_projection.weight"].T, num_heads, axis=1)
+
+        w_output = weights[f"{name}.output_projection.weight"].T
+        return multi_head_attention(
+            query, memory, memory, per_head("query"), per_head("key"), per_head("value"), w_output, mask
+        )
+
+    def normalise(name, x):
+        return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+
+    def add_and_norm(name, x, sublayer):
+        if norm_order == "pre":
+            return x + sublayer(normalise(f"{name}.norm", x))
+        return normalise(f"{name}.norm", x + sublayer(x))
+
+    def network(name, x):
+        inner, outer = f"{name}.inner", f"{name}.outer"
+        return feed_forward(
+            x,
+            weights[f"{inner}.weight"].T,
+            weights[f"{inner}.bias"],
+            weights[f"{outer}.weight"].T,
+            weights[f"{outer}.bias"],
+        )
+
+    def stack(side, x, self_mask, memory=None, memory_mask=None):
+        layer = 0
+        while f"{side}.layers.{layer}.feed_forward.inner.weight" in weights:
+            name = f"{side}.layers.{layer}"
+            x = add_and_norm(
+                f"{name}.self_attention_norm",
+                x,
+                lambda y, name=name: attend(f"{name}.self_attention", y, y, self_mask),
+            )
+            if memory is not None:
+                x = add_and_norm(
+                    f"{name}.cross_attention_norm",
+                    x,
+                    lambda y, name=name: attend(f"{name}.cross_attention", y, memory, memory_mask),
+                )
+            x = add_and_norm(f"{name}.feed_forward_norm", x, lambda y, name=name: network(f"{name}.feed_forward", y))
+            layer += 1
+        return normalise(f"{side}.norm", x) if norm_order == "pre" else x
+
+    def may_look(queries, keys, causal):
+        return np.array(
+            [[key != pad_id and (not causal or j <= i) for j, key in enumerate(keys)] for i in range(len(queries))]
+        )
+
+    source_table = weights.get("own_source_embedding.weight", matrix)
+    memory = stack("encoder", embed(source, source_table), may_look(source, source, causal=False))
+    states = stack(
+        "decoder",
+        embed(target_input, matrix),
+        may_look(target_input, target_input, causal=True),
+        memory,
+        may_look(target_input, source, causal=False),
+    )
+    return states @ matrix.T

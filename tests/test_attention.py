@@ -1,0 +1,251 @@
+import math
+
+import numpy as np
+import pytest
+import reference
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lib import MultiHeadAttention, causal_mask, scaled_dot_product_attention
+from transformer_lib.attention import AdditiveAttention, masked_softmax
+
+QUERIES, KEYS, D_K, D_V = 3, 5, 7, 11  # distinct primes: a swapped axis cannot go unnoticed
+DOUBLE = {"rtol": 1e-12, "atol": 1e-12}
+
+
+def random_inputs(*leading, dtype=torch.float64):
+    shapes = ((QUERIES, D_K), (KEYS, D_K), (KEYS, D_V))
+    return [torch.randn(*leading, *shape, dtype=dtype) for shape in shapes]
+
+
+def random_mask(*shape):
+    mask = torch.rand(*shape) < 0.6
+    mask[..., 0] = True
+    return mask
+
+
+@pytest.mark.paper("eq-1")
+@pytest.mark.parametrize("masked", [False, True])
+def test_equation_1_equals_the_loops(masked):
+    query, key, value = random_inputs()
+    mask = random_mask(QUERIES, KEYS) if masked else None
+    output, weights = scaled_dot_product_attention(query, key, value, mask)
+    expected = reference.attention(*(x.numpy() for x in (query, key, value)), None if mask is None else mask.numpy())
+    np.testing.assert_allclose(output, expected[0], **DOUBLE)
+    np.testing.assert_allclose(weights, expected[1], **DOUBLE)
+
+
+@pytest.mark.paper("eq-1")
+def test_equation_1_equals_pytorch():
+    query, key, value = random_inputs(2, 13)
+    mask = random_mask(2, 1, QUERIES, KEYS)
+    output, _ = scaled_dot_product_attention(query, key, value, mask)
+    torch.testing.assert_close(output, F.scaled_dot_product_attention(query, key, value, attn_mask=mask), **DOUBLE)
+
+
+@pytest.mark.paper("eq-1")
+def test_identical_keys_give_the_mean_of_the_values():
+    query, key, value = random_inputs()
+    output, weights = scaled_dot_product_attention(query, key[:1].expand(KEYS, D_K), value)
+    torch.testing.assert_close(weights, torch.full((QUERIES, KEYS), 1 / KEYS, dtype=torch.float64))
+    torch.testing.assert_close(output, value.mean(0).expand(QUERIES, D_V))
+
+
+@pytest.mark.paper("eq-1")
+def test_a_query_far_along_one_key_picks_its_value():
+    key = torch.eye(KEYS, dtype=torch.float64)
+    value = torch.randn(KEYS, D_V, dtype=torch.float64)
+    output, _ = scaled_dot_product_attention(1000 * key[[3]], key, value)
+    torch.testing.assert_close(output[0], value[3])
+
+
+@pytest.mark.paper("eq-1")
+def test_the_order_of_keys_with_their_values_does_not_matter():
+    query, key, value = random_inputs()
+    order = torch.randperm(KEYS)
+    torch.testing.assert_close(
+        scaled_dot_product_attention(query, key[order], value[order])[0],
+        scaled_dot_product_attention(query, key, value)[0],
+    )
+
+
+@pytest.mark.paper("eq-1")
+def test_gradients_agree_with_finite_differences():
+    inputs = [x.requires_grad_() for x in random_inputs()]
+    mask = random_mask(QUERIES, KEYS)
+    assert torch.autograd.gradcheck(lambda q, k, v: scaled_dot_product_attention(q, k, v, mask)[0], inputs)
+
+
+@pytest.mark.paper("scale")
+@pytest.mark.parametrize("d_k", [4, 64, 1024])
+def test_scores_have_variance_d_k_before_and_1_after_scaling(d_k):
+    query, key = torch.randn(2, 20_000, d_k)
+    products = (query * key).sum(-1)
+    # The estimate from 20,000 samples is off by about 1 % (one standard error); 5 % is five of them.
+    assert products.var().item() == pytest.approx(d_k, rel=0.05)
+    assert products.mean().abs().item() < 5 * math.sqrt(d_k / 20_000)
+    assert (products / math.sqrt(d_k)).var().item() == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.paper("scale")
+def test_without_scaling_the_softmax_loses_its_gradient():
+    scores = torch.randn(1000, KEYS) * math.sqrt(512)
+
+    def typical_jacobian(s):  # its norm, at the median row: ties between two large scores are rare but not small
+        weights = s.softmax(-1)
+        jacobians = weights.diag_embed() - weights[:, :, None] * weights[:, None, :]
+        return jacobians.flatten(1).norm(dim=1).median().item()
+
+    assert typical_jacobian(scores) < 0.001 * typical_jacobian(scores / math.sqrt(512))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.paper("causal-mask")
+def test_a_row_with_nothing_to_look_at_gives_zeros_and_no_nan(dtype):
+    query, key, value = (x.requires_grad_() for x in random_inputs(dtype=dtype))
+    mask = torch.ones(QUERIES, KEYS, dtype=torch.bool)
+    mask[1] = False
+    output, weights = scaled_dot_product_attention(query, key, value, mask)
+    assert output[1].abs().max() == 0
+    assert weights[1].abs().max() == 0
+    assert weights[0].sum().item() == pytest.approx(1, abs=1e-2)
+    output.sum().backward()
+    for x in (query, key, value):
+        assert x.grad.isfinite().all()
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.data())
+@settings(max_examples=50, deadline=None)
+@pytest.mark.paper("causal-mask")
+def test_any_mask_gives_rows_that_sum_to_one_or_to_zero(queries, keys, data):
+    allowed = data.draw(st.lists(st.booleans(), min_size=queries * keys, max_size=queries * keys))
+    mask = torch.tensor(allowed).view(queries, keys)
+    weights = masked_softmax(torch.randn(queries, keys, dtype=torch.float64) * 50, mask)
+    torch.testing.assert_close(weights.sum(-1), mask.any(-1).double())
+    assert (weights[~mask] == 0).all()
+
+
+def layer_and_inputs(d_model=13, num_heads=3, d_k=5, d_v=7, bias=False):
+    layer = MultiHeadAttention(d_model, num_heads, d_k, d_v, bias).double()
+    return layer, torch.randn(2, 4, d_model, dtype=torch.float64), torch.randn(2, 6, d_model, dtype=torch.float64)
+
+
+@pytest.mark.paper("mha")
+def test_several_heads_equal_the_loops_with_one_matrix_each():
+    layer, query, memory = layer_and_inputs()
+    mask = random_mask(2, 1, 4, 6)
+    output = layer(query, memory, memory, mask).detach()
+    w_query, w_key, w_value = (
+        np.split(p.weight.detach().numpy().T, layer.num_heads, axis=1)
+        for p in (layer.query_projection, layer.key_projection, layer.value_projection)
+    )
+    w_output = layer.output_projection.weight.detach().numpy().T
+    for b in range(2):
+        rows = (query[b].numpy(), memory[b].numpy(), memory[b].numpy())
+        expected = reference.multi_head_attention(*rows, w_query, w_key, w_value, w_output, mask[b, 0].numpy())
+        np.testing.assert_allclose(output[b], expected, **DOUBLE)
+
+
+@pytest.mark.paper("mha")
+@pytest.mark.parametrize("bias", [False, True])
+def test_several_heads_equal_pytorchs_with_copied_weights(bias):
+    d_model, num_heads = 21, 3
+    layer, query, memory = layer_and_inputs(d_model, num_heads, d_k=7, d_v=7, bias=bias)
+    peer = torch.nn.MultiheadAttention(d_model, num_heads, bias=bias, batch_first=True).double()
+    inputs = (layer.query_projection, layer.key_projection, layer.value_projection)
+    with torch.no_grad():
+        peer.in_proj_weight.copy_(torch.cat([p.weight for p in inputs]))
+        peer.out_proj.weight.copy_(layer.output_projection.weight)
+        if bias:
+            peer.in_proj_bias.copy_(torch.cat([p.bias for p in inputs]).normal_())
+            for p, b in zip(inputs, peer.in_proj_bias.chunk(3), strict=True):
+                p.bias.copy_(b)
+            peer.out_proj.bias.copy_(layer.output_projection.bias.normal_())
+    mask = random_mask(4, 6)
+    expected, _ = peer(query, memory, memory, attn_mask=~mask)  # there True hides a key
+    torch.testing.assert_close(layer(query, memory, memory, mask), expected, **DOUBLE)
+
+
+@pytest.mark.paper("mha")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_fused_kernel_equals_the_written_out_form(dtype):
+    layer, query, memory = layer_and_inputs(d_model=16, d_k=8, d_v=8)
+    layer, query, memory = layer.to(dtype), query.to(dtype), memory.to(dtype)
+    mask = random_mask(2, 1, 4, 6)
+    mask[0, 0, 2] = False  # nothing to look at
+    fused = layer(query, memory, memory, mask)
+    recorded = []
+    layer.recorder = recorded.append
+    written_out = layer(query, memory, memory, mask)
+    assert recorded[0].shape == (2, 3, 4, 6)
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
+    torch.testing.assert_close(fused, written_out, rtol=tolerance, atol=tolerance)
+    assert fused[0, 2].abs().max() == 0
+
+
+@pytest.mark.paper("mha")
+def test_heads_are_narrow_so_eight_cost_what_one_wide_one_does():
+    def parameters(num_heads, width):
+        return sum(p.numel() for p in MultiHeadAttention(512, num_heads, width, width).parameters())
+
+    assert parameters(8, 64) == parameters(1, 512) == 4 * 512 * 512
+
+
+@pytest.mark.paper("additive")
+def test_additive_attention_equals_the_loops():
+    layer = AdditiveAttention(D_K, 2 * D_K, 17).double()
+    query, value = torch.randn(QUERIES, D_K).double(), torch.randn(KEYS, D_V).double()
+    key = torch.randn(KEYS, 2 * D_K).double()
+    output, weights = layer(query, key, value)
+    parameters = (
+        layer.query_projection.weight,
+        layer.key_projection.weight,
+        layer.key_projection.bias,
+        layer.score.weight[0],
+    )
+    expected = reference.additive_attention(*(x.detach().numpy() for x in (query, key, value, *parameters)))
+    np.testing.assert_allclose(output.detach(), expected, **DOUBLE)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(QUERIES).double())
+
+
+@pytest.mark.paper("additive")
+def test_additive_attention_respects_the_mask():
+    layer = AdditiveAttention(D_K, D_K, 17)
+    query, key, value = random_inputs(dtype=torch.float32)
+    mask = random_mask(QUERIES, KEYS)
+    _, weights = layer(query, key, value, mask)
+    assert (weights[~mask] == 0).all()
+    assert (weights[mask] > 0).all()
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.ones(QUERIES, KEYS), r"mask has dtype torch.float32; it must be torch.bool"),
+        (torch.ones(KEYS, QUERIES, dtype=torch.bool), r"mask has shape \(5, 3\), which does not broadcast .* \(3, 5\)"),
+        (torch.ones(2, QUERIES, KEYS, dtype=torch.bool), r"mask has shape \(2, 3, 5\)"),
+    ],
+)
+def test_a_mask_of_the_wrong_kind_is_refused(mask, message):
+    query, key, value = random_inputs(dtype=torch.float32)
+    with pytest.raises(ValueError, match=message):
+        scaled_dot_product_attention(query, key, value, mask)
+    layer = MultiHeadAttention(D_K, 1, 4, 4)
+    with pytest.raises(ValueError, match="mask has "):
+        layer(query[None], key[None], key[None], mask if mask.dim() == 2 else mask[None])
+
+
+@pytest.mark.parametrize("name", ["d_model", "num_heads", "d_k", "d_v"])
+def test_sizes_below_one_are_refused(name):
+    sizes = {"d_model": 8, "num_heads": 2, "d_k": 4, "d_v": 4} | {name: 0}
+    with pytest.raises(ValueError, match=f"{name} = 0 must be an integer of at least 1"):
+        MultiHeadAttention(**sizes)
+
+
+def test_a_causal_mask_makes_the_first_position_see_itself_alone():
+    query, _, _ = random_inputs(dtype=torch.float32)
+    _, weights = scaled_dot_product_attention(query, query, query, causal_mask(QUERIES))
+    assert weights[0].tolist() == [1.0, 0.0, 0.0]

@@ -1,0 +1,123 @@
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from transformer_lib import cli
+
+SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
+STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
+TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de", "--device", "cpu"]
+
+
+def run(*arguments):
+    return cli.main([str(a) for a in arguments])
+
+
+class Stdin:
+    def __init__(self, content):
+        self.buffer = io.BytesIO(content)
+
+    def isatty(self):
+        return False
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "numbers"
+    assert run("train", folder, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
+    return folder
+
+
+def test_training_writes_metrics_and_a_checkpoint(translator):
+    lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
+    assert {p.name for p in translator.iterdir()} == {"translator.json", "checkpoint.pt", "metrics.jsonl"}
+
+
+def test_a_resumed_run_goes_on_where_the_checkpoint_stands(translator):
+    assert run("train", translator, *TRAIN, *STEPS, "num_steps=8", "--resume") == 0
+    lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step_num"] for line in lines][-2:] == [7, 8]
+
+
+def test_a_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--minutes", 1e-9, "--threads", 1) == 0
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
+    assert (tmp_path / "checkpoint.pt").exists()
+
+
+def test_translate_gives_a_line_for_every_line(translator, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Stdin("forty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast"))
+    assert run("translate", translator, "--device", "cpu") == 0
+    captured = capsys.readouterr()
+    lines = captured.out.split("\n")
+    assert len(lines) == 7
+    assert lines[1] == lines[2] == lines[6] == ""
+    assert "line 5 is not UTF-8" in captured.err
+    assert "unreadable bytes are replaced" in captured.err
+
+
+def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_path):
+    assert (
+        run("evaluate", translator, "--data", "number_words", "--output", tmp_path / "out.txt", "--device", "cpu") == 0
+    )
+    out = capsys.readouterr().out
+    assert "BLEU = " in out
+    assert "on number_words test, en to de" in out
+    assert "signature = nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:" in out
+    assert "exact match = " in out
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "wmt99"], "error: unknown corpus 'wmt99'; known: number_words, multi30k"),
+        (["--tokenizer", "char"], "error: unknown tokenizer 'char'; known: bpe, spacy, space"),
+        (["--model", "num_head=4"], "error: unknown key 'num_head' for TransformerConfig; did you mean 'num_heads'?"),
+        (["--training", "steps=4"], "error: unknown key 'steps' for TrainingConfig; did you mean 'num_steps'?"),
+        (["--model", "d_model"], "error: 'd_model' is not a setting; write it as key=value"),
+        (["--model", "norm_order=before"], "error: norm_order = 'before' is not one of 'post', 'pre'"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_bad_settings_end_with_one_clear_line(tmp_path, capsys, arguments, message):
+    assert run("train", tmp_path / "new", *TRAIN, *arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(message)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_without_a_translator_is_refused(tmp_path, capsys):
+    assert run("translate", tmp_path) == 2
+    assert "holds no trained translator: translator.json is missing; run `train` first" in capsys.readouterr().err
+
+
+def test_help_names_the_commands():
+    done = subprocess.run(
+        [sys.executable, "-m", "transformer_lib", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "train|translate|evaluate" in done.stdout
+
+
+@pytest.mark.slow
+def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, monkeypatch):
+    data = ["--data", "multi30k", "--device", "cpu"]
+    settings = ["--vocabulary-size", 1000, *SMALL, "--training", "num_steps=3", "batch_tokens=500"]
+    assert run("train", tmp_path, *data, *settings) == 0
+    assert run("evaluate", tmp_path, *data, "--split", "val") == 0
+    assert "tok:13a" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", Stdin(b"Ein Hund.\nZwei Hunde.\n"))
+    assert run("translate", tmp_path, "--device", "cpu") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_spacy_words_give_each_language_its_own_vocabulary(multi30k, tmp_path):
+    settings = ["--tokenizer", "spacy", *SMALL, "--training", "num_steps=1", "batch_tokens=500"]
+    assert run("train", tmp_path, "--data", "multi30k", "--device", "cpu", *settings) == 0
+    saved = json.loads((tmp_path / "translator.json").read_text())
+    assert saved["model"]["source_vocabulary_size"] != saved["model"]["vocabulary_size"]

@@ -1,0 +1,74 @@
+import math
+import sys
+
+import pytest
+import torch
+
+from transformer_lib import Transformer, TransformerConfig
+from transformer_lib.data import make_batch
+from transformer_lib.evaluation import bleu, exact_match, perplexity
+
+TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
+
+
+def test_bleu_of_a_perfect_translation_is_100_and_says_how():
+    score, signature = bleu(["The cat sat on the mat."], ["The cat sat on the mat."])
+    assert score == pytest.approx(100)
+    assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+
+
+def test_bleu_equals_the_formula_worked_by_hand():
+    # Matching n-grams: 5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples; equal lengths, no penalty.
+    score, _ = bleu(["the cat sat on a mat"], ["the cat sat on the mat"], tokenize="none")
+    assert score == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25, rel=1e-6)
+
+
+def test_case_and_tokenization_move_the_score():
+    hypotheses, references = ["the Cat sat on the mat ."], ["The cat sat on the mat."]
+    plain = bleu(hypotheses, references)
+    assert bleu(hypotheses, references, lowercase=True).score > plain.score
+    assert bleu(hypotheses, references, tokenize="none").score < plain.score
+    assert "case:lc" in bleu(hypotheses, references, lowercase=True).signature
+    assert "tok:none" in bleu(hypotheses, references, tokenize="none").signature
+
+
+def test_exact_match_is_the_fraction_of_equal_lines():
+    assert exact_match(["a", "b", "c ", "d"], ["a", "b", "c", "D"]) == 0.5
+
+
+def test_perplexity_is_exp_of_the_mean_cross_entropy_over_all_real_tokens():
+    model = Transformer(TINY).train()
+    pairs = [([3, 4], [5]), ([3], [6, 7, 8, 9]), ([10, 11, 12], [5, 5])]
+    nats, tokens = 0.0, 0
+    model.eval()
+    for source, target in pairs:  # one sentence at a time, so no padding is in the way
+        logits = model(torch.tensor([[*source, 2]]), torch.tensor([[1, *target]]))[0].double().tolist()
+        for row, answer in zip(logits, [*target, 2], strict=True):
+            nats -= math.log(math.exp(row[answer]) / sum(math.exp(z) for z in row))
+            tokens += 1
+    model.train()
+    batches = [make_batch(pairs[:2]), make_batch(pairs[2:])]
+    assert perplexity(model, batches) == pytest.approx(math.exp(nats / tokens), rel=1e-5)
+    assert model.training
+
+
+def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large():
+    model = Transformer(TINY)
+    torch.nn.init.zeros_(model.embedding.weight)
+    assert perplexity(model, [make_batch([([3], [4, 5])])]) == pytest.approx(13, rel=1e-5)
+
+
+@pytest.mark.parametrize("score", [bleu, exact_match])
+def test_unequal_or_no_sentences_are_refused(score):
+    with pytest.raises(ValueError, match="2 hypotheses and 1 references; each needs the other"):
+        score(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="no sentences: a score needs at least one"):
+        score([], [])
+    with pytest.raises(ValueError, match="no batches"):
+        perplexity(Transformer(TINY), [])
+
+
+def test_without_sacrebleu_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(ImportError, match=r"pip install 'transformer-lib\[text\]'"):
+        bleu(["a"], ["a"])

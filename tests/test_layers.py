@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import reference
+import torch
+from torch import nn
+
+from transformer_lib import FeedForward, TransformerConfig
+from transformer_lib.layers import AddAndNorm, DecoderLayer, EncoderLayer
+
+D_MODEL, D_FF = 14, 23
+CONFIG = TransformerConfig(vocabulary_size=5, d_model=D_MODEL, d_ff=D_FF, num_heads=2, d_k=7, d_v=7, p_drop=0.0)
+
+
+def config(**changes):
+    return TransformerConfig(**{**vars(CONFIG), **changes})
+
+
+@pytest.mark.paper("eq-2")
+def test_equation_2_equals_the_loops():
+    layer = FeedForward(D_MODEL, D_FF).double()
+    x = torch.randn(1, 5, D_MODEL).double()
+    parameters = (layer.inner.weight.T, layer.inner.bias, layer.outer.weight.T, layer.outer.bias)
+    expected = reference.feed_forward(x[0].numpy(), *(p.detach().numpy() for p in parameters))
+    np.testing.assert_allclose(layer(x)[0].detach(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.paper("eq-2")
+def test_equation_2_is_two_convolutions_of_kernel_size_1():
+    layer = FeedForward(D_MODEL, D_FF)
+    first, second = nn.Conv1d(D_MODEL, D_FF, 1), nn.Conv1d(D_FF, D_MODEL, 1)
+    first.weight.data, first.bias.data = layer.inner.weight.data[:, :, None], layer.inner.bias.data
+    second.weight.data, second.bias.data = layer.outer.weight.data[:, :, None], layer.outer.bias.data
+    x = torch.randn(2, 5, D_MODEL)
+    torch.testing.assert_close(layer(x), second(first(x.transpose(1, 2)).relu()).transpose(1, 2))
+
+
+@pytest.mark.paper("eq-2")
+def test_equation_2_treats_every_position_alike():
+    layer, x = FeedForward(D_MODEL, D_FF), torch.randn(1, 5, D_MODEL)
+    order = torch.randperm(5)
+    torch.testing.assert_close(layer(x)[:, order], layer(x[:, order]))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_an_unknown_activation_is_refused():
+    with pytest.raises(ValueError, match="activation = 'swish' is not one of 'relu', 'gelu', 'silu'"):
+        FeedForward(4, 4, "swish")
+
+
+@pytest.mark.paper("post-norm")
+def test_post_norm_normalises_the_sum():
+    layer = AddAndNorm(CONFIG)
+    x = torch.randn(3, 5, D_MODEL)
+    out = layer(x, lambda y: 2 * y + 1)
+    torch.testing.assert_close(out, nn.functional.layer_norm(x + (2 * x + 1), (D_MODEL,)))
+    torch.testing.assert_close(out.mean(-1), torch.zeros(3, 5), atol=1e-6, rtol=0)
+    torch.testing.assert_close(out.var(-1, correction=0), torch.ones(3, 5), atol=1e-3, rtol=0)
+
+
+@pytest.mark.paper("post-norm")
+def test_pre_norm_is_another_function_and_keeps_the_input_on_its_way():
+    layer = AddAndNorm(config(norm_order="pre"))
+    x = torch.randn(3, 5, D_MODEL)
+    assert torch.equal(layer(x, torch.zeros_like), x)
+    torch.testing.assert_close(layer(x, lambda y: y), x + nn.functional.layer_norm(x, (D_MODEL,)))
+
+
+@pytest.mark.paper("post-norm")
+def test_dropout_acts_on_the_sublayer_and_not_on_the_residual():
+    layer = AddAndNorm(config(p_drop=0.5, norm_order="pre"))
+    x = torch.randn(2, 50, D_MODEL)
+    change = layer(x, torch.ones_like) - x  # 0 where dropped, 1 / (1 - 0.5) = 2 elsewhere
+    assert set(change.round(decimals=4).unique().tolist()) == {0.0, 2.0}
+    assert torch.equal(layer.eval()(x, torch.ones_like) - x, (x + 1) - x)
+
+
+@pytest.mark.paper("three-uses")
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_the_layers_equal_pytorchs_with_copied_weights(norm_first):
+    c = config(norm_order="pre" if norm_first else "post", attention_bias=True)
+    options = {"dim_feedforward": D_FF, "dropout": 0.0, "batch_first": True, "norm_first": norm_first}
+    states, memory = torch.randn(2, 5, D_MODEL).double(), torch.randn(2, 3, D_MODEL).double()
+    source_mask = torch.tensor([[True, True, True], [True, True, False]])[:, None, None, :]
+    target_mask = torch.ones(5, 5, dtype=torch.bool).tril()
+
+    decoder, peer = DecoderLayer(c).double(), nn.TransformerDecoderLayer(D_MODEL, 2, **options).double()
+    attentions = [(decoder.self_attention, peer.self_attn), (decoder.cross_attention, peer.multihead_attn)]
+    norms = [
+        (decoder.self_attention_norm, peer.norm1),
+        (decoder.cross_attention_norm, peer.norm2),
+        (decoder.feed_forward_norm, peer.norm3),
+    ]
+    copy_weights(attentions, norms, decoder, peer)
+    expected = peer(states, memory, tgt_mask=~target_mask, memory_key_padding_mask=~source_mask[:, 0, 0])
+    torch.testing.assert_close(decoder(states, memory, target_mask, source_mask), expected)
+
+    encoder, peer = EncoderLayer(c).double(), nn.TransformerEncoderLayer(D_MODEL, 2, **options).double()
+    norms = [(encoder.self_attention_norm, peer.norm1), (encoder.feed_forward_norm, peer.norm2)]
+    copy_weights([(encoder.self_attention, peer.self_attn)], norms, encoder, peer)
+    expected = peer(memory, src_key_padding_mask=~source_mask[:, 0, 0])
+    real = source_mask[:, 0, 0]
+    torch.testing.assert_close(encoder(memory, source_mask)[real], expected[real])
+
+
+def copy_weights(attentions, norms, ours, peer):
+    with torch.no_grad():
+        for a, b in attentions:
+            projections = (a.query_projection, a.key_projection, a.value_projection)
+            for p in (*projections, a.output_projection):
+                p.bias.normal_()
+            b.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
+            b.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
+            b.out_proj.load_state_dict(a.output_projection.state_dict())
+        for a, b in norms:
+            a.norm.weight.normal_()
+            a.norm.bias.normal_()
+            b.load_state_dict(a.norm.state_dict())
+        peer.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+        peer.linear2.load_state_dict(ours.feed_forward.outer.state_dict())

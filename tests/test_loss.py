@@ -1,0 +1,94 @@
+import math
+
+import numpy as np
+import pytest
+import reference
+import torch
+import torch.nn.functional as F
+
+from transformer_lib import label_smoothing_loss
+from transformer_lib.loss import token_losses
+
+VOCABULARY, PAD = 11, 4
+TARGET = torch.tensor([[3, 10, 0, PAD, PAD], [7, 7, 2, 1, PAD]])
+
+
+def logits(scale=3.0):
+    return torch.randn(2, 5, VOCABULARY, dtype=torch.float64) * scale
+
+
+@pytest.mark.paper("label-smoothing")
+@pytest.mark.parametrize("epsilon_ls", [0.0, 0.1, 0.6])
+def test_the_loss_equals_the_loops(epsilon_ls):
+    z = logits()
+    expected = reference.label_smoothing_loss(z.numpy(), TARGET.numpy(), epsilon_ls, PAD)
+    assert label_smoothing_loss(z, TARGET, epsilon_ls, PAD).item() == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.paper("label-smoothing")
+@pytest.mark.parametrize("epsilon_ls", [0.0, 0.1])
+def test_the_loss_equals_pytorchs(epsilon_ls):
+    z = logits()
+    expected = F.cross_entropy(z.flatten(0, 1), TARGET.flatten(), ignore_index=PAD, label_smoothing=epsilon_ls)
+    torch.testing.assert_close(label_smoothing_loss(z, TARGET, epsilon_ls, PAD), expected)
+
+
+@pytest.mark.paper("label-smoothing")
+def test_the_smallest_loss_is_the_entropy_of_the_smoothed_target():
+    epsilon_ls = 0.1
+    q = torch.full((VOCABULARY,), epsilon_ls / VOCABULARY, dtype=torch.float64)
+    q[3] += 1 - epsilon_ls
+    loss = label_smoothing_loss(q.log()[None, None], torch.tensor([[3]]), epsilon_ls, PAD)
+    assert loss.item() == pytest.approx(-(q * q.log()).sum().item(), rel=1e-12)
+    gradient_at = q.log()[None, None].clone().requires_grad_()
+    label_smoothing_loss(gradient_at, torch.tensor([[3]]), epsilon_ls, PAD).backward()
+    assert gradient_at.grad.abs().max() < 1e-12
+
+
+@pytest.mark.paper("label-smoothing")
+def test_padding_neither_counts_nor_learns():
+    z = logits().requires_grad_()
+    changed = z.detach().clone()
+    changed[TARGET == PAD] = 1e6
+    loss = label_smoothing_loss(z, TARGET, 0.1, PAD)
+    torch.testing.assert_close(loss, label_smoothing_loss(changed, TARGET, 0.1, PAD))
+    loss.backward()
+    assert (z.grad[TARGET == PAD] == 0).all()
+    longer = torch.cat([z.detach(), logits()], dim=1)
+    more_padding = torch.cat([TARGET, torch.full_like(TARGET, PAD)], dim=1)
+    torch.testing.assert_close(label_smoothing_loss(longer, more_padding, 0.1, PAD), loss.detach())
+
+
+@pytest.mark.paper("label-smoothing")
+def test_at_epsilon_0_equal_logits_cost_the_log_of_the_vocabulary():
+    loss = label_smoothing_loss(torch.zeros(2, 5, VOCABULARY), TARGET, 0.0, PAD)
+    assert loss.item() == pytest.approx(math.log(VOCABULARY), rel=1e-6)
+
+
+@pytest.mark.paper("label-smoothing")
+@pytest.mark.parametrize(
+    ("dtype", "extreme"), [(torch.float32, 1e30), (torch.float16, 65504.0), (torch.bfloat16, 1e30)]
+)
+def test_the_loss_is_finite_at_extreme_logits(dtype, extreme):
+    z = torch.zeros(2, 5, VOCABULARY, dtype=dtype)
+    z[..., 0], z[..., 1] = extreme, -extreme
+    z.requires_grad_()
+    loss = label_smoothing_loss(z, TARGET, 0.1, PAD)
+    loss.backward()
+    assert loss.isfinite()
+    assert z.grad.isfinite().all()
+
+
+def test_token_losses_add_up_to_the_mean():
+    z = logits()
+    losses = token_losses(z, TARGET, 0.1, PAD)
+    assert (losses[TARGET == PAD] == 0).all()
+    torch.testing.assert_close(losses.sum() / 7, label_smoothing_loss(z, TARGET, 0.1, PAD))
+    assert np.all(losses[TARGET != PAD].numpy() > 0)
+
+
+def test_a_bad_epsilon_and_an_empty_target_are_refused():
+    with pytest.raises(ValueError, match="epsilon_ls = 1.0 must be at least 0 and less than 1"):
+        label_smoothing_loss(logits(), TARGET, 1.0, PAD)
+    with pytest.raises(ValueError, match="target holds only padding"):
+        label_smoothing_loss(logits(), torch.full_like(TARGET, PAD), 0.1, PAD)

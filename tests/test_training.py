@@ -1,0 +1,199 @@
+import itertools
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import reference
+import torch
+
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, label_smoothing_loss, learning_rate
+from transformer_lib.data import make_batch, token_batches
+from transformer_lib.training import adam, load_checkpoint, passes, save_checkpoint, train
+
+TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
+SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4)
+PAIRS = [([3 + i % 7, 4 + i % 5], [3 + i % 3] * (1 + i % 4)) for i in range(60)]
+
+
+@pytest.mark.paper("eq-3")
+@pytest.mark.parametrize(("d_model", "warmup_steps"), [(512, 4000), (1024, 4000), (64, 7)])
+def test_equation_3_is_a_line_and_then_an_inverse_root(d_model, warmup_steps):
+    for step_num in [1, 2, 5, 7, 8, 100, 3999, 4000, 4001, 100_000]:
+        expected = reference.learning_rate(step_num, d_model, warmup_steps)
+        assert learning_rate(step_num, d_model, warmup_steps) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.paper("eq-3")
+def test_equation_3_peaks_at_the_end_of_the_warm_up():
+    rates = [learning_rate(step_num, 512) for step_num in range(1, 20_001)]
+    assert rates.index(max(rates)) + 1 == 4000
+    assert max(rates) == pytest.approx(6.99e-4, abs=5e-7)
+
+
+@pytest.mark.paper("eq-3")
+def test_equation_3_starts_at_step_1():
+    with pytest.raises(ValueError, match="step_num = 0 must be an integer of at least 1"):
+        learning_rate(0, 512)
+    with pytest.raises(ValueError, match="warmup_steps = 0"):
+        learning_rate(1, 512, 0)
+
+
+@pytest.mark.paper("adam")
+def test_adam_makes_the_papers_update():
+    model = Transformer(TINY).double()
+    before = model.embedding.weight.detach().clone()
+    optimizer = adam(model, SETTINGS)
+    gradients = [torch.randn_like(before) for _ in range(3)]
+    m = v = torch.zeros_like(before)
+    expected = before
+    for t, g in enumerate(gradients, start=1):
+        optimizer.param_groups[0]["lr"] = 0.01
+        model.zero_grad()
+        model.embedding.weight.grad = g.clone()
+        optimizer.step()
+        m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g**2
+        expected = expected - 0.01 * (m / (1 - 0.9**t)) / ((v / (1 - 0.98**t)).sqrt() + 1e-9)
+    torch.testing.assert_close(model.embedding.weight.detach(), expected)
+
+
+def steps(model, batches, config=SETTINGS, **options):
+    return list(train(model, adam(model, config), batches, config, **options))
+
+
+def fresh_model(**changes):
+    torch.manual_seed(1)
+    return Transformer(replace(TINY, **changes)).double()
+
+
+def test_records_say_what_was_done():
+    model = fresh_model()
+    batches = list(itertools.islice(passes(PAIRS, SETTINGS), 6))
+    first_loss = label_smoothing_loss(model(batches[0].source, batches[0].target_input), batches[0].target_output)
+    records = steps(model, batches)
+    assert [r.step_num for r in records] == [1, 2, 3, 4, 5, 6]
+    assert records[0].loss_nats_per_token == pytest.approx(first_loss.item())
+    assert [r.learning_rate for r in records] == [learning_rate(s, 8, 4) for s in range(1, 7)]
+    assert [r.target_tokens for r in records] == [b.target_tokens for b in batches]
+    assert all(r.tokens_per_second == r.target_tokens / r.seconds > 0 for r in records)
+
+
+def test_training_learns_to_repeat_a_word():
+    config = replace(SETTINGS, num_steps=150, warmup_steps=50, epsilon_ls=0.0)
+    records = steps(fresh_model(), passes(PAIRS, config), config)
+    assert records[-1].loss_nats_per_token < 0.5 * records[0].loss_nats_per_token
+
+
+def test_training_stops_when_the_batches_do():
+    assert len(steps(fresh_model(), [make_batch(PAIRS[:4])] * 3)) == 3
+
+
+@pytest.mark.parametrize("accumulate", [2, 3])
+def test_accumulated_batches_make_the_update_of_one_big_batch(accumulate):
+    # Groups of different sizes and lengths: a mean of means would give another update.
+    groups = [PAIRS[:2], PAIRS[2:9], PAIRS[9:13]] * 4
+    small = [make_batch(g) for g in groups]
+    chained = itertools.chain.from_iterable
+    big = [make_batch(list(chained(groups[i : i + accumulate]))) for i in range(0, len(groups), accumulate)]
+    config = replace(SETTINGS, num_steps=4, accumulate=accumulate)
+    one, other = fresh_model(), fresh_model()
+    records = steps(one, small, config)
+    expected = steps(other, big, replace(config, accumulate=1))
+    for a, b in zip(records, expected, strict=True):
+        assert a.loss_nats_per_token == pytest.approx(b.loss_nats_per_token, rel=1e-12)
+        assert a.target_tokens == b.target_tokens
+    for p, q in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)
+
+
+def test_passes_see_every_pair_once_each_in_another_order():
+    config = replace(SETTINGS, batch_tokens=30)
+    size = len(list(token_batches(PAIRS, config.batch_tokens)))
+    batches = passes(PAIRS, config)
+    first, second = ([next(batches).source.tolist() for _ in range(size)] for _ in range(2))
+    assert first != second
+    assert sorted(row for b in first for row in b) == sorted(row for b in second for row in b)
+
+
+def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path):
+    config = replace(SETTINGS, num_steps=10)
+    whole = fresh_model(p_drop=0.3)
+    steps(whole, passes(PAIRS, config), config)
+
+    first = fresh_model(p_drop=0.3)
+    optimizer = adam(first, config)
+    for record in train(first, optimizer, passes(PAIRS, config), config):
+        if record.step_num == 4:
+            save_checkpoint(tmp_path / "checkpoint.pt", first, optimizer, record.step_num)
+        if record.step_num == 7:
+            break  # three steps past the checkpoint, then the run dies
+
+    torch.manual_seed(99)
+    second = Transformer(first.config).double()
+    optimizer = adam(second, config)
+    done = load_checkpoint(tmp_path / "checkpoint.pt", second, optimizer)
+    assert done == 4
+    records = list(train(second, optimizer, passes(PAIRS, config), config, steps_done=done))
+    assert [r.step_num for r in records] == [5, 6, 7, 8, 9, 10]
+    for p, q in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = fresh_model()
+    path = tmp_path / "checkpoint.pt"
+    save_checkpoint(path, model, adam(model, SETTINGS), 0)
+    return path
+
+
+def test_a_checkpoint_leaves_no_half_written_file(saved):
+    assert [p.name for p in saved.parent.iterdir()] == ["checkpoint.pt"]
+    assert torch.load(saved, weights_only=True)["step_num"] == 0
+
+
+def test_a_checkpoint_from_another_config_is_refused(saved):
+    other = fresh_model(d_ff=12, norm_order="pre")
+    before = [p.clone() for p in other.parameters()]
+    message = "is a checkpoint from another config: d_ff is 11 there, 12 here; norm_order is 'post' there, 'pre' here"
+    with pytest.raises(ValueError, match=message):
+        load_checkpoint(saved, other)
+    assert all(torch.equal(p, q) for p, q in zip(before, other.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[: len(content) // 2], lambda _: b"", lambda _: b"PK\x03\x04 no"]
+)
+def test_a_damaged_checkpoint_is_refused(saved, damage):
+    saved.write_bytes(damage(saved.read_bytes()))
+    with pytest.raises(ValueError, match="is truncated, altered or no checkpoint of this library"):
+        load_checkpoint(saved, fresh_model())
+
+
+def test_foreign_and_missing_checkpoints_are_refused(tmp_path):
+    torch.save({"weights": torch.zeros(2)}, tmp_path / "foreign.pt")
+    with pytest.raises(ValueError, match="config, model, optimizer or step_num is missing"):
+        load_checkpoint(tmp_path / "foreign.pt", fresh_model())
+    with pytest.raises(FileNotFoundError, match="no checkpoint at .*none.pt"):
+        load_checkpoint(tmp_path / "none.pt", fresh_model())
+
+
+def test_the_core_needs_nothing_but_torch_numpy_and_jaxtyping():
+    program = """
+import sys
+for name in ("altair", "matplotlib", "spacy", "tokenizers", "sacrebleu", "tqdm"):
+    sys.modules[name] = None
+import torch, transformer_lib
+from transformer_lib.data import WordTokenizer
+config = transformer_lib.TransformerConfig(vocabulary_size=9, num_layers=1, d_model=8)
+print(transformer_lib.Transformer(config)(torch.tensor([[3]]), torch.tensor([[1]])).shape)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "torch.Size([1, 1, 9])", done.stderr[-2000:]
+
+
+def test_a_config_survives_json():
+    assert TransformerConfig(**json.loads(json.dumps(vars(TINY)))) == TINY
+    assert math.isclose(SETTINGS.epsilon, 1e-9)

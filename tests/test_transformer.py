@@ -1,0 +1,238 @@
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference
+import torch
+from torch import nn
+
+from transformer_lib import (
+    BASE,
+    TABLE_3,
+    Transformer,
+    TransformerConfig,
+    causal_mask,
+    count_parameters,
+    record_attention,
+)
+
+TINY = TransformerConfig(vocabulary_size=17, num_layers=2, d_model=10, d_ff=23, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
+SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0]])
+TARGET_INPUT = torch.tensor([[1, 9, 10, 11], [1, 12, 13, 0]])
+
+
+def model(**changes):
+    return Transformer(replace(TINY, **changes)).double().eval()
+
+
+@pytest.mark.paper("three-uses", "post-norm", "embed")
+@pytest.mark.parametrize("changes", [{}, {"norm_order": "pre"}, {"source_vocabulary_size": 9}])
+def test_the_whole_model_equals_the_loops(changes):
+    m = model(**changes)
+    for p in m.parameters():  # gains and biases start at 1 and 0, where a mistake would not show
+        p.data += 0.1 * torch.randn_like(p)
+    logits = m(SOURCE, TARGET_INPUT).detach()
+    weights = {name: w.numpy() for name, w in m.state_dict().items()}
+    order = changes.get("norm_order", "post")
+    for b in range(2):
+        pair = (SOURCE[b].tolist(), TARGET_INPUT[b].tolist())
+        expected = reference.transformer(weights, TINY.num_heads, *pair, pad_id=0, norm_order=order)
+        np.testing.assert_allclose(logits[b], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.paper("three-uses", "post-norm")
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")  # a speed hint of PyTorch's own
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+def test_the_stacks_equal_pytorchs_transformer_with_copied_weights(norm_order):
+    m = model(num_heads=2, d_k=5, d_v=5, attention_bias=True, norm_order=norm_order)
+    peer = nn.Transformer(
+        10, 2, 2, 2, dim_feedforward=23, dropout=0.0, batch_first=True, norm_first=norm_order == "pre"
+    ).double()
+    if norm_order == "post":  # PyTorch's class normalises once more after each stack; the paper does not
+        peer.encoder.norm = peer.decoder.norm = None
+    peer.load_state_dict(pytorch_names(m, peer.state_dict()))
+    source_states = m.embed(SOURCE, m.embedding)
+    target_states = m.embed(TARGET_INPUT, m.embedding)
+    expected = peer(
+        source_states,
+        target_states,
+        tgt_mask=~causal_mask(4),
+        src_key_padding_mask=SOURCE == 0,
+        tgt_key_padding_mask=TARGET_INPUT == 0,
+        memory_key_padding_mask=SOURCE == 0,
+    )
+    logits = m(SOURCE, TARGET_INPUT)
+    torch.testing.assert_close(logits, expected @ m.embedding.weight.T)
+
+
+def pytorch_names(m, names):
+    """Our weights under nn.Transformer's names."""
+    ours = m.state_dict()
+    renamed = {
+        "self_attn": "self_attention",
+        "multihead_attn": "cross_attention",
+        "linear1": "feed_forward.inner",
+        "linear2": "feed_forward.outer",
+    }
+    norms = {
+        "encoder": ["self_attention_norm", "feed_forward_norm"],
+        "decoder": ["self_attention_norm", "cross_attention_norm", "feed_forward_norm"],
+    }
+    found = {}
+    for name in names:
+        stack, *rest = name.split(".")
+        if rest[0] == "norm":
+            found[name] = ours[name]
+            continue
+        prefix = f"{stack}.layers.{rest[1]}."
+        part, kind = rest[2], rest[-1]
+        if part.startswith("norm"):
+            found[name] = ours[f"{prefix}{norms[stack][int(part[-1]) - 1]}.norm.{kind}"]
+        elif kind.startswith("in_proj"):
+            sides = ("query", "key", "value")
+            rows = [ours[f"{prefix}{renamed[part]}.{side}_projection.{kind[8:]}"] for side in sides]
+            found[name] = torch.cat(rows)
+        elif rest[3] == "out_proj":
+            found[name] = ours[f"{prefix}{renamed[part]}.output_projection.{kind}"]
+        else:
+            found[name] = ours[f"{prefix}{renamed[part]}.{kind}"]
+    return found
+
+
+@pytest.mark.paper("causal-mask")
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+def test_no_logit_depends_on_a_later_input(norm_order):
+    m = model(norm_order=norm_order)
+    embedded = []
+    m.embedding.register_forward_hook(lambda _module, _inputs, output: embedded.append(output) or output.retain_grad())
+    logits = m(SOURCE, TARGET_INPUT)
+    for position in range(4):
+        embedded[1].grad = None
+        logits[0, position].sum().backward(retain_graph=True)
+        reached = embedded[1].grad[0].abs().sum(-1) > 0
+        assert reached.tolist() == [i <= position for i in range(4)]
+
+
+def test_more_padding_changes_nothing():
+    m = model()
+    padding = torch.zeros(2, 3, dtype=torch.long)
+    longer = m(torch.cat([SOURCE, padding], 1), torch.cat([TARGET_INPUT, padding], 1))
+    torch.testing.assert_close(longer[:, :4], m(SOURCE, TARGET_INPUT))
+
+
+def test_a_sentence_does_not_depend_on_its_neighbours():
+    m = model()
+    alone = m(SOURCE[1:, :3], TARGET_INPUT[1:, :3])
+    torch.testing.assert_close(m(SOURCE, TARGET_INPUT)[1:, :3], alone)
+
+
+@pytest.mark.paper("emb-dropout")
+def test_dropout_falls_on_the_sum_of_embedding_and_position():
+    m = model(p_drop=0.5).train()
+    embedded = m.embed(SOURCE, m.embedding)
+    full = m.eval().embed(SOURCE, m.embedding)
+    kept = embedded != 0
+    assert 0.3 < kept.double().mean() < 0.7
+    torch.testing.assert_close(embedded[kept], 2 * full[kept])  # 1 / (1 - 0.5)
+
+
+@pytest.mark.paper("three-uses")
+def test_recorded_weights_have_every_layer_and_head_and_add_up_to_one():
+    m = model()
+    expected = m(SOURCE, TARGET_INPUT)
+    with record_attention(m) as weights:
+        torch.testing.assert_close(m(SOURCE, TARGET_INPUT), expected)  # recording does not change the function
+    assert set(weights) == {
+        f"{k}.{i}.{r}" for i in (0, 1) for k, r in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
+    }
+    assert weights["encoder.0.self"].shape == (2, 3, 5, 5)
+    assert weights["decoder.1.self"].shape == (2, 3, 4, 4)
+    assert weights["decoder.1.cross"].shape == (2, 3, 4, 5)
+    assert weights["decoder.0.cross"][1, :, :, 3:].abs().max() == 0  # source padding
+    for recorded in weights.values():
+        torch.testing.assert_close(recorded.sum(-1), torch.ones(recorded.shape[:-1]).double())
+
+
+def test_recording_ends_with_the_block_even_after_an_error():
+    m = model()
+    with pytest.raises(RuntimeError, match="stop"), record_attention(m):
+        raise RuntimeError("stop")
+    with record_attention(m) as weights:
+        pass
+    m(SOURCE, TARGET_INPUT)
+    assert weights == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"norm_order": "pre"},
+        {"positions": "learned", "max_positions": 13},
+        {"source_vocabulary_size": 11},
+        {"attention_bias": True},
+    ],
+)
+@pytest.mark.paper("table-3")
+def test_the_closed_form_counts_what_is_built(changes):
+    config = replace(TINY, **changes)
+    assert count_parameters(config) == count_parameters(Transformer(config))
+
+
+@pytest.mark.paper("table-3")
+def test_differences_between_rows_agree_with_the_paper_to_its_rounding():
+    base = TABLE_3["base"]
+    for name, row in TABLE_3.items():
+        if row.parameters_in_millions is None or row.model.d_model != base.model.d_model:
+            continue  # where d_model changes, so does the share of the vocabulary
+        difference = (count_parameters(row.model) - count_parameters(base.model)) / 1e6
+        printed = row.parameters_in_millions - base.parameters_in_millions
+        assert abs(difference - printed) <= 1.0, name  # two printed figures, each rounded to a million
+
+
+@pytest.mark.paper("table-3")
+def test_a_vocabulary_of_about_41_000_gives_the_base_familys_counts():
+    rows = [row for name, row in TABLE_3.items() if row.parameters_in_millions is not None and name != "big"]
+    assert len(rows) == 10
+
+    def fits(vocabulary_size):
+        counts = [count_parameters(replace(row.model, vocabulary_size=vocabulary_size)) / 1e6 for row in rows]
+        return all(abs(c - row.parameters_in_millions) <= 0.5 for c, row in zip(counts, rows, strict=True))
+
+    fitting = [v for v in range(30_000, 50_000, 100) if fits(v)]
+    assert fitting
+    assert 40_000 < min(fitting) <= max(fitting) < 42_000
+    assert not fits(BASE.vocabulary_size)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_every_float_dtype_computes(dtype):
+    logits = model().to(dtype)(SOURCE, TARGET_INPUT)
+    assert logits.dtype == dtype
+    assert logits.isfinite().all()
+
+
+def test_a_state_dict_is_plain_data_and_restores_the_function(tmp_path):
+    m = model()
+    torch.save(m.state_dict(), tmp_path / "weights.pt")
+    other = model()
+    other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
+    assert torch.equal(m(SOURCE, TARGET_INPUT), other(SOURCE, TARGET_INPUT))
+
+
+@pytest.mark.slow
+def test_a_compiled_model_is_the_same_function():
+    # In a process of its own: the shape checks of this test run cannot be compiled.
+    program = """
+import torch
+from transformer_lib import Transformer, TransformerConfig
+model = Transformer(TransformerConfig(vocabulary_size=17, num_layers=1, d_model=8)).eval()
+source, target = torch.randint(3, 17, (2, 5)), torch.randint(3, 17, (2, 4))
+compiled = torch.compile(model, fullgraph=True)
+torch.testing.assert_close(compiled(source, target), model(source, target))
+print("same")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "same", done.stderr[-2000:]

@@ -1,0 +1,34 @@
+"""Attention Is All You Need, one function for each equation.
+
+The functions are explained, run and drawn in the book; its tests prove each against something independent.
+"""
+
+from .attention import MultiHeadAttention, scaled_dot_product_attention
+from .config import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
+from .decoding import greedy_decode
+from .layers import FeedForward
+from .loss import label_smoothing_loss
+from .masks import causal_mask, padding_mask
+from .positional_encoding import sinusoids
+from .training import learning_rate
+from .transformer import Transformer, count_parameters, record_attention
+
+__all__ = [
+    "BASE",
+    "BIG",
+    "TABLE_3",
+    "FeedForward",
+    "MultiHeadAttention",
+    "TrainingConfig",
+    "Transformer",
+    "TransformerConfig",
+    "causal_mask",
+    "count_parameters",
+    "greedy_decode",
+    "label_smoothing_loss",
+    "learning_rate",
+    "padding_mask",
+    "record_attention",
+    "scaled_dot_product_attention",
+    "sinusoids",
+]

@@ -1,0 +1,158 @@
+"""Attention: equation (1), several heads of it side by side, and the additive form it replaced."""
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .config import check_positive
+from .shapes import Attended, Key, KeyStates, Mask, Query, QueryStates, Value, Weights
+
+
+def scaled_dot_product_attention(
+    query: Query, key: Key, value: Value, mask: Mask | None = None
+) -> tuple[Attended, Weights]:
+    """For each query, the average of the values, weighted by how well the query matches their keys.
+
+        Attention(query, key, value) = softmax(query keyᵀ / √d_k) value
+
+    Source: equation (1), section 3.2.1 [eq-1]; the factor 1/√d_k, footnote 4 [scale].
+
+    Args:
+        mask: True where the query may look at the key.
+
+    Returns:
+        output and weights; both are zero in a row whose mask allows no key.
+
+    Raises:
+        ValueError: a mask that is not boolean or does not broadcast to (..., queries, keys).
+    """
+    d_k = query.size(-1)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)  # (..., queries, keys)
+    weights = masked_softmax(scores, mask)
+    return weights @ value, weights  # (..., queries, d_v), (..., queries, keys)
+
+
+def masked_softmax(scores: Weights, mask: Mask | None = None) -> Weights:
+    """Softmax over the keys that the mask allows; a forbidden key gets weight 0.
+
+    Source: "setting to -∞ … values in the input of the softmax", section 3.2.3 [causal-mask].
+
+    Args:
+        mask: True where the query may look at the key; None allows every key.
+
+    Returns:
+        weights, each row summing to 1, or to 0 where the mask allows no key.
+
+    Raises:
+        ValueError: a mask that is not boolean or does not broadcast to the scores.
+    """
+    if mask is None:
+        return scores.softmax(dim=-1)
+    check_mask(mask, scores.shape)
+    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)  # exp(-∞) = 0 in every precision
+    # The softmax of a row of nothing but -∞ is NaN. This makes it zeros, in the value and in the gradient.
+    return weights.masked_fill(~mask, 0.0)
+
+
+def check_mask(mask: Tensor, scores_shape: torch.Size) -> None:
+    """Raise ValueError unless the mask is boolean and broadcasts to the shape of the scores."""
+    if mask.dtype != torch.bool:
+        raise ValueError(
+            f"mask has dtype {mask.dtype}; it must be torch.bool, True where the query may look at the key"
+        )
+    leading = len(scores_shape) - mask.dim()
+    fits = leading >= 0 and all(m in (1, s) for m, s in zip(mask.shape, scores_shape[leading:], strict=True))
+    if not fits:
+        raise ValueError(
+            f"mask has shape {tuple(mask.shape)}, which does not broadcast to the scores' shape "
+            f"{tuple(scores_shape)} = (..., queries, keys)"
+        )
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention in num_heads learned projections at once, concatenated and projected back.
+
+        MultiHead(query, key, value) = Concat(head_1, …, head_h) W^O
+        head_i = Attention(query W_i^Q, key W_i^K, value W_i^V)
+
+    The matrices W_1^Q … W_h^Q stand side by side in one `query_projection`; likewise for key and value.
+
+    Source: section 3.2.2 [mha].
+
+    Args:
+        d_k, d_v: width of one head; they need not be d_model / num_heads (Table 3, rows A and B).
+        bias: whether the four projections add a bias; the paper's formula has none.
+    """
+
+    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, bias: bool = False):
+        super().__init__()
+        check_positive(d_model=d_model, num_heads=num_heads, d_k=d_k, d_v=d_v)
+        self.num_heads = num_heads
+        self.query_projection = nn.Linear(d_model, num_heads * d_k, bias)
+        self.key_projection = nn.Linear(d_model, num_heads * d_k, bias)
+        self.value_projection = nn.Linear(d_model, num_heads * d_v, bias)
+        self.output_projection = nn.Linear(num_heads * d_v, d_model, bias)
+        self.recorder: Callable[[Tensor], None] | None = None  # set by record_attention
+
+    def forward(self, query: QueryStates, key: KeyStates, value: KeyStates, mask: Mask | None = None) -> QueryStates:
+        """Mix the value states into each query position; shapes (batch, length, d_model).
+
+        Args:
+            mask: True where the query may look at the key; broadcasts to (batch, heads, queries, keys).
+
+        Raises:
+            ValueError: a mask that is not boolean or does not broadcast.
+        """
+        heads_query = self._split(self.query_projection(query))  # (batch, heads, queries, d_k)
+        heads_key = self._split(self.key_projection(key))  # (batch, heads, keys, d_k)
+        heads_value = self._split(self.value_projection(value))  # (batch, heads, keys, d_v)
+        if self.recorder is None:
+            heads = self._fused(heads_query, heads_key, heads_value, mask)
+        else:
+            heads, weights = scaled_dot_product_attention(heads_query, heads_key, heads_value, mask)
+            self.recorder(weights.detach())
+        concatenated = heads.transpose(1, 2).flatten(2)  # (batch, queries, heads · d_v)
+        return self.output_projection(concatenated)  # (batch, queries, d_model)
+
+    def _split(self, states: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch heads length width_per_head"]:
+        return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    @staticmethod
+    def _fused(query: Query, key: Key, value: Value, mask: Mask | None) -> Attended:
+        # The same function in one kernel, which never stores the weights.
+        if mask is not None:
+            check_mask(mask, torch.Size((*query.shape[:-1], key.size(-2))))
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+class AdditiveAttention(nn.Module):
+    """Attention whose score is a network with one hidden layer of tanh units.
+
+        score(query, key) = w · tanh(W^Q query + W^K key)
+
+    Source: section 3.2.1, after Bahdanau et al. (2015) [additive].
+    """
+
+    def __init__(self, d_query: int, d_key: int, d_hidden: int):
+        super().__init__()
+        check_positive(d_query=d_query, d_key=d_key, d_hidden=d_hidden)
+        self.query_projection = nn.Linear(d_query, d_hidden, bias=False)
+        self.key_projection = nn.Linear(d_key, d_hidden)
+        self.score = nn.Linear(d_hidden, 1, bias=False)
+
+    def forward(
+        self,
+        query: Float[Tensor, "*batch queries d_query"],
+        key: Float[Tensor, "*batch keys d_key"],
+        value: Value,
+        mask: Mask | None = None,
+    ) -> tuple[Attended, Weights]:
+        """Output and weights, with the same mask and the same shapes as scaled dot-product attention."""
+        pairs = self.query_projection(query).unsqueeze(-2) + self.key_projection(key).unsqueeze(-3)
+        scores = self.score(pairs.tanh()).squeeze(-1)  # (..., queries, keys, d_hidden) -> (..., queries, keys)
+        weights = masked_softmax(scores, mask)
+        return weights @ value, weights

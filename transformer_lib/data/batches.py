@@ -1,0 +1,103 @@
+"""Sentences of ids to rectangular batches of about equal cost."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..config import check_positive
+from ..shapes import SourceIds, TargetIds
+
+Ids = list[int]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs as three arrays of ids, padded with pad_id.
+
+    The decoder reads target_input and is asked for target_output: position i of the one is position i + 1 of
+    the other, so a prediction never sees its own answer.
+    """
+
+    source: SourceIds  # the sentence, then <eos>
+    target_input: TargetIds  # <bos>, then the sentence
+    target_output: TargetIds  # the sentence, then <eos>
+    target_tokens: int  # real ones, padding not counted
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        source, target_input, target_output = (
+            array.to(device, non_blocking=True) for array in (self.source, self.target_input, self.target_output)
+        )
+        return Batch(source, target_input, target_output, self.target_tokens)
+
+
+def pad_rows(rows: Sequence[Ids], pad_id: int) -> Tensor:
+    """One int64 array of the rows, each filled up with padding at its end."""
+    width = max(len(row) for row in rows)
+    return torch.tensor([row + [pad_id] * (width - len(row)) for row in rows])
+
+
+def make_batch(pairs: Sequence[tuple[Ids, Ids]], pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> Batch:
+    """Shift the targets right, close every sentence with `<eos>`, and only then pad.
+
+    Source: section 3.1, "output embeddings are offset by one position" [causal-mask].
+
+    Raises:
+        ValueError: no pairs.
+    """
+    if not pairs:
+        raise ValueError("no pairs: a batch needs at least one")
+    return Batch(
+        source=pad_rows([[*source, eos_id] for source, _ in pairs], pad_id),
+        target_input=pad_rows([[bos_id, *target] for _, target in pairs], pad_id),
+        target_output=pad_rows([[*target, eos_id] for _, target in pairs], pad_id),
+        target_tokens=sum(len(target) + 1 for _, target in pairs),
+    )
+
+
+def token_batches(
+    pairs: Sequence[tuple[Ids, Ids]],
+    batch_tokens: int,
+    seed: int = 0,
+    pad_id: int = 0,
+    bos_id: int = 1,
+    eos_id: int = 2,
+) -> Iterator[Batch]:
+    """One pass over the pairs in batches of like lengths, in an order that the seed fixes.
+
+    Source: section 5.1, "batched together by approximate sequence length" [batching].
+
+    Args:
+        batch_tokens: most tokens on each side of a batch, padding included.
+
+    Raises:
+        ValueError: a sentence longer than batch_tokens.
+    """
+    check_positive(batch_tokens=batch_tokens)
+    generator = random.Random(seed)
+    order = list(range(len(pairs)))
+    generator.shuffle(order)  # so that pairs of one length meet other pairs in every pass
+    order.sort(key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
+    groups = list(_groups(pairs, order, batch_tokens))
+    generator.shuffle(groups)
+    for group in groups:
+        yield make_batch([pairs[i] for i in group], pad_id, bos_id, eos_id)
+
+
+def _groups(pairs: Sequence[tuple[Ids, Ids]], order: list[int], batch_tokens: int) -> Iterator[list[int]]:
+    group: list[int] = []
+    widest = 0
+    for i in order:
+        width = max(map(len, pairs[i])) + 1  # <bos> or <eos>
+        if width > batch_tokens:
+            raise ValueError(f"pair {i} has {width} tokens, more than batch_tokens = {batch_tokens}; raise the limit")
+        if group and (len(group) + 1) * max(widest, width) > batch_tokens:
+            yield group
+            group, widest = [], 0
+        group.append(i)
+        widest = max(widest, width)
+    if group:
+        yield group

@@ -1,0 +1,105 @@
+"""The corpora: where their files come from, and how it is made sure that they are the right ones."""
+
+import gzip
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from .number_words import number_pairs
+
+MULTI30K_URL = (
+    "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
+)
+MULTI30K_SHA256 = {
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+}
+# Corpus, its splits, its languages.
+CORPORA = {
+    "number_words": (("train", "val", "test"), ("en", "de")),
+    "multi30k": (("train", "val", "test_2016_flickr"), ("de", "en")),
+}
+
+
+def load_pairs(corpus: str, split: str, source: str, target: str) -> list[tuple[str, str]]:
+    """Sentence pairs of one split, stripped of outer spaces, in the order of the files.
+
+    Args:
+        corpus: a key of CORPORA.
+        source, target: the two languages, "de" and "en" in either order.
+
+    Raises:
+        ValueError: an unknown corpus, split or language, an altered file, or sides of different line counts.
+        FileNotFoundError: a file that is neither here nor to be had from upstream.
+    """
+    if corpus not in CORPORA:
+        raise ValueError(f"unknown corpus {corpus!r}; known: {', '.join(CORPORA)}")
+    splits, languages = CORPORA[corpus]
+    if split not in splits:
+        raise ValueError(f"{corpus} has no split {split!r}; it has {', '.join(splits)}")
+    if {source, target} != set(languages):
+        raise ValueError(f"{corpus} is in {' and '.join(sorted(languages))}; got {source!r} to {target!r}")
+    if corpus == "number_words":
+        pairs = number_pairs(split)
+        return pairs if source == "en" else [(german, english) for english, german in pairs]
+    return pair_lines(_multi30k_lines(split, source), _multi30k_lines(split, target), f"{corpus} {split}")
+
+
+def pair_lines(source: list[str], target: list[str], name: str) -> list[tuple[str, str]]:
+    """Line i of the source with line i of the target. Raises ValueError if their numbers of lines differ."""
+    if len(source) != len(target):
+        raise ValueError(
+            f"{name}: the source has {len(source)} lines and the target {len(target)}; "
+            "line i of one must translate line i of the other"
+        )
+    return list(zip(source, target, strict=True))
+
+
+def data_folder() -> Path:
+    """The folder of the corpora: TRANSFORMER_LIB_DATA, or a cache folder in the user's home."""
+    configured = os.environ.get("TRANSFORMER_LIB_DATA")
+    return Path(configured) if configured else Path.home() / ".cache" / "transformer_lib"
+
+
+def fetch(path: Path, url: str, sha256: str) -> bytes:
+    """The bytes of a file with this hash: read from the path, or downloaded to it first.
+
+    Raises:
+        ValueError: a file with another hash, here or upstream; what is here stays as it is.
+        FileNotFoundError: no such file here, and upstream does not answer.
+    """
+    by_hand = f"To place it by hand, download {url} to {path}."
+    if path.exists():
+        content = path.read_bytes()
+        _check_hash(content, sha256, str(path), f"Delete the file to download it again. {by_hand}")
+        return content
+    try:
+        with urllib.request.urlopen(url, timeout=60) as response:
+            content = response.read()
+    except (urllib.error.URLError, OSError) as error:
+        raise FileNotFoundError(f"{path} is missing and {url} cannot be reached ({error}). {by_hand}") from error
+    _check_hash(content, sha256, url, by_hand)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")  # a reader never meets half a file under the real name
+    part.write_bytes(content)
+    part.replace(path)
+    return content
+
+
+def _check_hash(content: bytes, expected: str, name: str, remedy: str) -> None:
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected:
+        raise ValueError(f"{name} is truncated or altered: expected sha256 {expected}, found {found}. {remedy}")
+
+
+def _multi30k_lines(split: str, language: str) -> list[str]:
+    name = f"{split}.{language}.gz"
+    content = fetch(data_folder() / "multi30k" / name, MULTI30K_URL + name, MULTI30K_SHA256[name])
+    # Lines end at "\n" alone: str.splitlines would also cut at characters that stand inside sentences.
+    return [line.strip() for line in gzip.decompress(content).decode("utf-8").removesuffix("\n").split("\n")]

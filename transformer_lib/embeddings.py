@@ -1,0 +1,48 @@
+"""Tokens to vectors and back, through one matrix."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .config import check_positive
+
+
+class TokenEmbedding(nn.Module):
+    """A row of the matrix for each token, times √d_model; the same matrix turns states into logits.
+
+    Source: section 3.4 [embed].
+    """
+
+    def __init__(self, vocabulary_size: int, d_model: int):
+        super().__init__()
+        check_positive(vocabulary_size=vocabulary_size, d_model=d_model)
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, d_model))
+        # Rows of length about 1: the product with √d_model then has components of size about 1.
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+        """The vectors of these token ids, scaled."""
+        return F.embedding(tokens, self.weight) * math.sqrt(self.weight.size(1))
+
+    def logits(self, states: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+        """How well each token of the vocabulary fits each state: the pre-softmax linear transformation."""
+        return F.linear(states, self.weight)
+
+
+def check_ids(name: str, tokens: Tensor, vocabulary_size: int) -> None:
+    """Raise ValueError unless these are integer ids of the vocabulary; the message gives the first bad one's place."""
+    if tokens.dim() != 2 or tokens.dtype != torch.int64:
+        raise ValueError(
+            f"{name} has shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
+            "token ids have shape (batch, length) and dtype torch.int64"
+        )
+    bad = (tokens < 0) | (tokens >= vocabulary_size)
+    if bad.any():
+        row, column = bad.nonzero()[0].tolist()
+        raise ValueError(
+            f"{name}[{row}, {column}] = {tokens[row, column].item()} is not in the vocabulary: "
+            f"ids run from 0 to {vocabulary_size - 1}"
+        )

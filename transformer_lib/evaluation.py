@@ -1,0 +1,73 @@
+"""How good the model is: BLEU with its signature, exact match, perplexity."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from .data.batches import Batch
+from .decoding import evaluation_mode
+from .loss import token_losses
+from .transformer import Transformer
+
+
+class Bleu(NamedTuple):
+    """A BLEU score from 0 to 100, and the signature that says how it was computed."""
+
+    score: float
+    signature: str
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False, tokenize: str = "13a") -> Bleu:
+    """Corpus BLEU of detokenized sentences against one reference each, by sacreBLEU.
+
+    Args:
+        tokenize: sacreBLEU's own tokenization, applied to both sides; "none" if they are tokenized already.
+
+    Raises:
+        ValueError: different numbers of hypotheses and references, or none.
+    """
+    _check_lengths(hypotheses, references)
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError as error:
+        raise ImportError("BLEU needs sacrebleu: pip install 'transformer-lib[text]'") from error
+    # force: text tokenized beforehand is scored without a warning; the signature says so ("tok:none").
+    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+    score = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return Bleu(score, str(metric.get_signature()))
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """The fraction of hypotheses that equal their reference to the letter. Raises ValueError as bleu does."""
+    _check_lengths(hypotheses, references)
+    return sum(h == r for h, r in zip(hypotheses, references, strict=True)) / len(references)
+
+
+@torch.no_grad()
+def perplexity(model: Transformer, batches: Iterable[Batch]) -> float:
+    """exp of the mean cross-entropy in nats per real target token, without smoothing and without dropout.
+
+    It is per token of the model's own vocabulary: models with different vocabularies cannot be compared by it.
+
+    Raises:
+        ValueError: no batches.
+    """
+    device = next(model.parameters()).device
+    nats, tokens = 0.0, 0
+    with evaluation_mode(model):
+        for batch in (batch.to(device) for batch in batches):
+            logits = model(batch.source, batch.target_input)
+            nats += token_losses(logits, batch.target_output, 0.0, model.config.pad_id).sum().item()
+            tokens += batch.target_tokens
+    if not tokens:
+        raise ValueError("no batches: perplexity is a mean over target tokens and there are none")
+    return math.exp(nats / tokens)
+
+
+def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+    if len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} hypotheses and {len(references)} references; each needs the other")
+    if not references:
+        raise ValueError("no sentences: a score needs at least one")

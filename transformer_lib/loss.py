@@ -1,0 +1,44 @@
+"""Cross-entropy against a target that is never quite certain."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from .config import check_fraction
+from .shapes import Logits, Scalar, TargetIds
+
+
+def label_smoothing_loss(logits: Logits, target: TargetIds, epsilon_ls: float = 0.1, pad_id: int = 0) -> Scalar:
+    """Mean over the real target tokens of the cross-entropy with the smoothed target, in nats.
+
+    The smoothed target puts 1 - ε on the right token and spreads ε evenly over the whole vocabulary
+    (Szegedy et al., 2016); `torch.nn.CrossEntropyLoss(label_smoothing=ε)` means the same.
+
+    Source: section 5.4 [label-smoothing].
+
+    Args:
+        epsilon_ls: ε, in [0, 1); 0 gives the plain cross-entropy.
+
+    Raises:
+        ValueError: ε out of range, or a target of padding alone.
+    """
+    real_tokens = (target != pad_id).sum()
+    if not torch.compiler.is_compiling() and real_tokens == 0:
+        raise ValueError(f"target holds only padding (pad_id = {pad_id}): the mean over no tokens is undefined")
+    return token_losses(logits, target, epsilon_ls, pad_id).sum() / real_tokens
+
+
+def token_losses(
+    logits: Logits, target: TargetIds, epsilon_ls: float = 0.1, pad_id: int = 0
+) -> Float[Tensor, "batch target"]:
+    """The smoothed cross-entropy of each target token in nats, and 0 at padding.
+
+    Half-precision logits are computed with in float32, which holds every value that theirs can lead to.
+    """
+    check_fraction(epsilon_ls=epsilon_ls)
+    precise = logits if logits.dtype == torch.float64 else logits.float()
+    log_probabilities = precise.log_softmax(dim=-1)  # (batch, target, vocabulary)
+    right_token = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+    every_token = log_probabilities.mean(dim=-1)
+    losses = -(1 - epsilon_ls) * right_token - epsilon_ls * every_token
+    return losses.masked_fill(target == pad_id, 0.0)

@@ -1,0 +1,161 @@
+"""The learning rate, the optimizer, the loop, and checkpoints to continue from."""
+
+import itertools
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .config import TrainingConfig, TransformerConfig, check_positive, config_from_dict
+from .data.batches import Batch, Ids, token_batches
+from .loss import token_losses
+from .transformer import Transformer
+
+
+def learning_rate(step_num: int, d_model: int, warmup_steps: int = 4000) -> float:
+    """Rises linearly for warmup_steps steps, then falls with the square root of the step.
+
+        lrate = d_model^-0.5 · min(step_num^-0.5, step_num · warmup_steps^-1.5)
+
+    Source: equation (3), section 5.3 [eq-3].
+
+    Args:
+        step_num: from 1.
+
+    Raises:
+        ValueError: a step_num, d_model or warmup_steps below 1.
+    """
+    check_positive(step_num=step_num, d_model=d_model, warmup_steps=warmup_steps)
+    return d_model**-0.5 * min(step_num**-0.5, step_num * warmup_steps**-1.5)
+
+
+def adam(model: Transformer, config: TrainingConfig) -> torch.optim.Adam:
+    """Adam with β1 = 0.9, β2 = 0.98 and ε = 1e-9. Source: section 5.3 [adam]."""
+    betas = (config.beta1, config.beta2)
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon)  # train sets the rate
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one update of the weights did."""
+
+    step_num: int  # from 1
+    loss_nats_per_token: float  # smoothed, before the update
+    learning_rate: float
+    target_tokens: int  # real ones, in all batches of the step
+    seconds: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Real target tokens per second of this step."""
+        return self.target_tokens / self.seconds
+
+
+def train(
+    model: Transformer,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[Batch],
+    config: TrainingConfig,
+    steps_done: int = 0,
+) -> Iterator[StepRecord]:
+    """Train until num_steps, or until the batches end; yields a record after each update.
+
+    Each update uses the gradients of `accumulate` batches. Their losses are divided by the number of real
+    target tokens in all of them together, so the update is that of one big batch.
+
+    Args:
+        batches: from the first step on, in the same order in every run.
+        steps_done: updates already made; their batches are skipped.
+    """
+    device = next(model.parameters()).device
+    batches = itertools.islice(batches, steps_done * config.accumulate, None)
+    for step_num in range(steps_done + 1, config.num_steps + 1):
+        started = time.perf_counter()
+        step_batches = list(itertools.islice(batches, config.accumulate))
+        if not step_batches:
+            return
+        target_tokens = sum(batch.target_tokens for batch in step_batches)
+        rate = learning_rate(step_num, model.config.d_model, config.warmup_steps)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        model.train()
+        optimizer.zero_grad()
+        step_loss = 0.0
+        for batch in (batch.to(device) for batch in step_batches):
+            logits = model(batch.source, batch.target_input)
+            losses = token_losses(logits, batch.target_output, config.epsilon_ls, model.config.pad_id)
+            loss = losses.sum() / target_tokens
+            loss.backward()
+            step_loss += loss.item()
+        optimizer.step()
+        yield StepRecord(step_num, step_loss, rate, target_tokens, time.perf_counter() - started)
+
+
+def passes(pairs: Sequence[tuple[Ids, Ids]], config: TrainingConfig) -> Iterator[Batch]:
+    """Batches of the pairs without end; each pass has an order of its own, fixed by the seed."""
+    for number in itertools.count():
+        yield from token_batches(pairs, config.batch_tokens, seed=config.seed * 1_000_003 + number)
+
+
+def save_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer, step_num: int) -> None:
+    """Everything that a run needs to go on as if it had never stopped, in one file.
+
+    The file appears whole or not at all: it is written under another name, flushed and renamed.
+    """
+    state = {
+        "config": asdict(model.config),
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "step_num": step_num,
+        "random_state": torch.get_rng_state(),
+        "cuda_random_states": torch.cuda.get_rng_state_all(),  # an empty list without a GPU
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
+def load_checkpoint(path: Path, model: Transformer, optimizer: torch.optim.Optimizer | None = None) -> int:
+    """Put a checkpoint's weights into the model; with an optimizer, its state and the random state too.
+
+    Returns:
+        the number of updates that the checkpoint has behind it.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a damaged or foreign file, or a model of another config; the model stays as it was.
+    """
+    state = read_checkpoint(path)
+    saved = config_from_dict(TransformerConfig, state["config"])
+    if saved != model.config:
+        names = [f.name for f in fields(saved) if getattr(saved, f.name) != getattr(model.config, f.name)]
+        differing = "; ".join(f"{n} is {getattr(saved, n)!r} there, {getattr(model.config, n)!r} here" for n in names)
+        raise ValueError(f"{path} is a checkpoint from another config: {differing}")
+    model.load_state_dict(state["model"])
+    if optimizer is not None:
+        optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random_state"])
+        if len(state["cuda_random_states"]) == torch.cuda.device_count():
+            torch.cuda.set_rng_state_all(state["cuda_random_states"])
+    return state["step_num"]
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """The content of a checkpoint, on the CPU; loading it runs no code. Raises as load_checkpoint does."""
+    if not path.exists():
+        raise FileNotFoundError(f"no checkpoint at {path}")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for a damaged file
+        raise ValueError(f"{path} is truncated, altered or no checkpoint of this library: {error}") from error
+    if not isinstance(state, dict) or not {"config", "model", "optimizer", "step_num"} <= state.keys():
+        raise ValueError(f"{path} is no checkpoint of this library: config, model, optimizer or step_num is missing")
+    return state

@@ -1,0 +1,180 @@
+"""The encoder, the decoder and the whole model; its size; and the weights of its attention."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .attention import MultiHeadAttention
+from .config import TransformerConfig
+from .embeddings import TokenEmbedding, check_ids
+from .layers import DecoderLayer, EncoderLayer
+from .masks import causal_mask, padding_mask
+from .positional_encoding import LearnedPositions, SinusoidalPositions
+from .shapes import (
+    CrossMask,
+    KeyStates,
+    Logits,
+    Memory,
+    QueryStates,
+    SelfMask,
+    SourceIds,
+    SourceMask,
+    States,
+    TargetIds,
+)
+
+
+def final_norm(config: TransformerConfig) -> nn.Module:
+    """What stands after a stack: nothing in the paper's post-norm, one normalisation in pre-norm."""
+    return nn.LayerNorm(config.d_model) if config.norm_order == "pre" else nn.Identity()
+
+
+class Encoder(nn.Module):
+    """A stack of num_layers encoder layers. Source: section 3.1."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
+        self.norm = final_norm(config)
+
+    def forward(self, states: States, source_mask: SourceMask) -> States:
+        """From embedded source tokens to the memory."""
+        for layer in self.layers:
+            states = layer(states, source_mask)
+        return self.norm(states)
+
+
+class Decoder(nn.Module):
+    """A stack of num_layers decoder layers; each one looks at the same memory. Source: section 3.1."""
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_layers))
+        self.norm = final_norm(config)
+
+    def forward(
+        self, states: QueryStates, memory: KeyStates, target_mask: SelfMask, source_mask: CrossMask
+    ) -> QueryStates:
+        """From embedded target tokens and the memory to the states that become logits."""
+        for layer in self.layers:
+            states = layer(states, memory, target_mask, source_mask)
+        return self.norm(states)
+
+
+class Transformer(nn.Module):
+    """The encoder-decoder model of the paper. Source: figure 1, section 3.
+
+    `model(source, target_input)` gives the logits of each next token. The masks are derived from `pad_id`.
+    """
+
+    def __init__(self, config: TransformerConfig):
+        super().__init__()
+        self.config = config
+        self.embedding = TokenEmbedding(config.vocabulary_size, config.d_model)
+        self.own_source_embedding = (  # None: the source shares the target's matrix
+            TokenEmbedding(config.source_vocabulary_size, config.d_model) if config.source_vocabulary_size else None
+        )
+        self.positions = (
+            LearnedPositions(config.max_positions, config.d_model)
+            if config.positions == "learned"
+            else SinusoidalPositions(config.d_model)
+        )
+        self.dropout = nn.Dropout(config.p_drop)
+        self.encoder = Encoder(config)
+        self.decoder = Decoder(config)
+        for module in self.modules():  # The paper names no initialisation; Glorot's is that of the authors' own code.
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
+
+    def forward(self, source: SourceIds, target_input: TargetIds) -> Logits:
+        """The logits of the token after each position of target_input.
+
+        Raises:
+            ValueError: ids outside the vocabulary, batches of different sizes, a source of padding alone.
+        """
+        return self.decode(target_input, self.encode(source), source)
+
+    def encode(self, source: SourceIds) -> Memory:
+        """The encoder's output, one vector for each source token. Raises ValueError as forward does."""
+        if not torch.compiler.is_compiling():  # These read values back from the device.
+            check_ids("source", source, self.config.source_vocabulary_size or self.config.vocabulary_size)
+            empty = (source == self.config.pad_id).all(dim=1)
+            if empty.any():
+                row = int(empty.nonzero()[0])
+                raise ValueError(f"source[{row}] is padding alone (pad_id = {self.config.pad_id}): nothing to look at")
+        embedded = self.embed(source, self.own_source_embedding or self.embedding)
+        return self.encoder(embedded, padding_mask(source, self.config.pad_id))
+
+    def decode(self, target_input: TargetIds, memory: Memory, source: SourceIds) -> Logits:
+        """Logits from the memory of `source` and the target so far. Raises ValueError as forward does."""
+        if not torch.compiler.is_compiling():
+            check_ids("target_input", target_input, self.config.vocabulary_size)
+        if memory.shape[:2] != source.shape or memory.size(0) != target_input.size(0):
+            raise ValueError(
+                f"target_input {tuple(target_input.shape)}, memory {tuple(memory.shape)} and source "
+                f"{tuple(source.shape)} do not belong together: one row for each sentence, and a memory for each token"
+            )
+        pad_id = self.config.pad_id
+        causal = causal_mask(target_input.size(1), device=target_input.device)  # (target, target)
+        target_mask = causal & padding_mask(target_input, pad_id)  # (batch, 1, target, target)
+        embedded = self.embed(target_input, self.embedding)
+        states = self.decoder(embedded, memory, target_mask, padding_mask(source, pad_id))
+        return self.embedding.logits(states)
+
+    def embed(self, tokens: TargetIds, embedding: TokenEmbedding) -> Float[Tensor, "batch target d_model"]:
+        """Dropout(token embedding + positional encoding). Source: section 5.4 [emb-dropout]."""
+        embedded = embedding(tokens)
+        return self.dropout(embedded + self.positions(embedded))
+
+
+def count_parameters(model_or_config: nn.Module | TransformerConfig) -> int:
+    """Trainable parameters: counted on a model, or in closed form, without building it, from a config.
+
+    Source: Table 3, last column [table-3].
+    """
+    if isinstance(model_or_config, nn.Module):
+        return sum(p.numel() for p in model_or_config.parameters() if p.requires_grad)
+    c = model_or_config
+    attention = c.num_heads * (2 * c.d_k + 2 * c.d_v) * c.d_model
+    if c.attention_bias:
+        attention += c.num_heads * (2 * c.d_k + c.d_v) + c.d_model
+    feed_forward = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
+    norm = 2 * c.d_model  # gain and bias
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    final_norms = 2 * norm if c.norm_order == "pre" else 0
+    tables = c.vocabulary_size + (c.source_vocabulary_size or 0)
+    if c.positions == "learned":
+        tables += c.max_positions
+    return c.num_layers * (encoder_layer + decoder_layer) + final_norms + tables * c.d_model
+
+
+@contextmanager
+def record_attention(model: Transformer) -> Iterator[dict[str, Float[Tensor, "batch heads queries keys"]]]:
+    """Keep the weights of every layer and head of the forward passes inside the `with` block.
+
+    Yields:
+        a dict that holds, after a forward pass, (batch, heads, queries, keys) under the keys
+        `encoder.{i}.self`, `decoder.{i}.self` and `decoder.{i}.cross`; a later pass overwrites an earlier one.
+    """
+    weights: dict[str, Tensor] = {}
+    attentions = dict(_attentions(model))
+    for name, attention in attentions.items():
+        attention.recorder = lambda recorded, name=name: weights.update({name: recorded})
+    try:
+        yield weights
+    finally:
+        for attention in attentions.values():
+            attention.recorder = None
+
+
+def _attentions(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            stack, _, i, role = name.split(".")  # as in decoder.layers.0.cross_attention
+            yield f"{stack}.{i}.{role.removesuffix('_attention')}", module
