@@ -19,7 +19,8 @@ MODULES = [p for p in sorted(PACKAGE.rglob("*.py")) if p.name not in ("__init__.
 
 PUBLIC_FACE = """
     TransformerConfig BASE BIG TABLE_3 Transformer count_parameters scaled_dot_product_attention MultiHeadAttention
-    FeedForward causal_mask padding_mask sinusoids label_smoothing_loss learning_rate greedy_decode record_attention
+    FeedForward causal_mask padding_mask sinusoids label_smoothing_loss learning_rate greedy_decode
+    average_checkpoints record_attention
 """.split()
 
 

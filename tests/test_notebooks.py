@@ -43,9 +43,10 @@ from types import SimpleNamespace
 
 def rows():
     return [
-        SimpleNamespace(id="eq-1", statement="lp(|Y|)", chapter="page", function="layers.double",
+        SimpleNamespace(id="eq-1", place="§3.2.1", statement="lp(|Y|)", chapter="page", function="layers.double",
                         file="library/layers.py", test="tests/test_layers.py::test_double"),
-        SimpleNamespace(id="decode", statement="beam 4", chapter=None, function=None, file=None, test=None),
+        SimpleNamespace(id="decode", place="§6.1", statement="beam 4",
+                        chapter=None, function=None, file=None, test=None),
     ]
 """
 
@@ -278,10 +279,10 @@ def test_a_listing_to_run_is_a_code_cell(convert: Convert) -> None:
 def test_the_table_of_correspondence(convert: Convert) -> None:
     text = markdown(convert("(eq-1)=\n## Attention\n\n```{correspondence}\n```"))
     assert (
-        f"| `eq-1` | lp(\\|Y\\|) | [page]({SITE}page.html#eq-1) | [`layers.double`]({BLOB}library/layers.py) |" in text
+        f"| §3.2.1 | lp(\\|Y\\|) | [page]({SITE}page.html#eq-1) | [`layers.double`]({BLOB}library/layers.py) |" in text
     )
     assert f"[`test_double`]({BLOB}tests/test_layers.py)" in text
-    assert "| `decode` | beam 4 | – | – | – |" in text
+    assert "| §6.1 | beam 4 | – | – | – |" in text
 
 
 def test_lists_of_contents_and_references_are_left_out(convert: Convert) -> None:

@@ -9,7 +9,14 @@ import pytest
 import reference
 import torch
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig, label_smoothing_loss, learning_rate
+from transformer_lib import (
+    TrainingConfig,
+    Transformer,
+    TransformerConfig,
+    average_checkpoints,
+    label_smoothing_loss,
+    learning_rate,
+)
 from transformer_lib.data import make_batch, token_batches
 from transformer_lib.training import adam, load_checkpoint, passes, save_checkpoint, train
 
@@ -178,6 +185,31 @@ def test_foreign_and_missing_checkpoints_are_refused(tmp_path):
         load_checkpoint(tmp_path / "foreign.pt", fresh_model())
     with pytest.raises(FileNotFoundError, match="no checkpoint at .*none.pt"):
         load_checkpoint(tmp_path / "none.pt", fresh_model())
+
+
+@pytest.mark.paper("ckpt-avg")
+def test_the_average_is_the_mean_of_every_weight(tmp_path):
+    models = [Transformer(TINY) for _ in range(5)]
+    paths = [tmp_path / f"{i}.pt" for i in range(5)]
+    for path, model in zip(paths, models, strict=True):
+        save_checkpoint(path, model, adam(model, SETTINGS), 0)
+    mean = average_checkpoints(paths)
+    for name, weight in mean.items():
+        torch.testing.assert_close(weight, torch.stack([m.state_dict()[name] for m in models]).mean(0))
+    assert all(torch.equal(w, models[2].state_dict()[n]) for n, w in average_checkpoints(paths[2:3]).items())
+    Transformer(TINY).load_state_dict(mean)
+
+
+@pytest.mark.paper("ckpt-avg")
+def test_checkpoints_without_a_common_mean_are_refused(saved, tmp_path):
+    other = fresh_model(d_ff=12)
+    save_checkpoint(tmp_path / "other.pt", other, adam(other, SETTINGS), 0)
+    with pytest.raises(ValueError, match="other.pt and .* are checkpoints of different configs"):
+        average_checkpoints([saved, tmp_path / "other.pt"])
+    with pytest.raises(ValueError, match="no paths: an average needs at least one checkpoint"):
+        average_checkpoints([])
+    with pytest.raises(FileNotFoundError, match="no checkpoint at"):
+        average_checkpoints([tmp_path / "none.pt"])
 
 
 def test_the_core_needs_nothing_but_torch_numpy_and_jaxtyping():

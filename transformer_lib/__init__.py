@@ -10,7 +10,7 @@ from .layers import FeedForward
 from .loss import label_smoothing_loss
 from .masks import causal_mask, padding_mask
 from .positional_encoding import sinusoids
-from .training import learning_rate
+from .training import average_checkpoints, learning_rate
 from .transformer import Transformer, count_parameters, record_attention
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "TrainingConfig",
     "Transformer",
     "TransformerConfig",
+    "average_checkpoints",
     "causal_mask",
     "count_parameters",
     "greedy_decode",

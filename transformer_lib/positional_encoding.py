@@ -36,12 +36,13 @@ def sinusoids(
         )
     if not base > 1:
         raise ValueError(f"base = {base!r} must be greater than 1; the paper's is 10000")
-    # float64, because at position 10,000 a float32 angle is already wrong in the fourth digit.
-    position = torch.arange(length, dtype=torch.float64, device=device)[:, None]  # (length, 1)
-    exponent = torch.arange(0, d_model, 2, dtype=torch.float64, device=device) / d_model  # (d_model / 2)
+    # float64, because at position 10,000 a float32 angle is already wrong in the fourth digit. Apple's GPUs lack it.
+    exact = {"dtype": torch.float64, "device": "cpu" if device is not None and device.type == "mps" else device}
+    position = torch.arange(length, **exact)[:, None]  # (length, 1)
+    exponent = torch.arange(0, d_model, 2, **exact) / d_model  # (d_model / 2)
     angle = position / base**exponent  # (length, d_model / 2)
     pairs = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (length, d_model / 2, 2)
-    return pairs.flatten(1).to(dtype)  # sine, cosine, sine, cosine, …
+    return pairs.flatten(1).to(device, dtype)  # sine, cosine, sine, cosine, …
 
 
 class SinusoidalPositions(nn.Module):

@@ -159,3 +159,25 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     if not isinstance(state, dict) or not {"config", "model", "optimizer", "step_num"} <= state.keys():
         raise ValueError(f"{path} is no checkpoint of this library: config, model, optimizer or step_num is missing")
     return state
+
+
+def average_checkpoints(paths: Sequence[Path]) -> dict[str, torch.Tensor]:
+    """The mean of the weights of several checkpoints, as a state dict; reads one file at a time.
+
+    Source: section 6.1, the last 5 checkpoints of base and the last 20 of big [ckpt-avg].
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no paths, a damaged file, or checkpoints of different configs.
+    """
+    if not paths:
+        raise ValueError("no paths: an average needs at least one checkpoint")
+    first = read_checkpoint(Path(paths[0]))
+    total = {name: weight.double() for name, weight in first["model"].items()}
+    for path in paths[1:]:
+        state = read_checkpoint(Path(path))
+        if state["config"] != first["config"]:
+            raise ValueError(f"{path} and {paths[0]} are checkpoints of different configs and have no common mean")
+        for name, weight in state["model"].items():
+            total[name] += weight
+    return {name: (weight / len(paths)).to(first["model"][name].dtype) for name, weight in total.items()}

@@ -1,0 +1,70 @@
+# Needs Python >= 3.11 and make; everything else is installed into .venv, from the package registry that pip uses.
+# Names of files are relative, so the project may live in a folder with spaces in its name.
+
+PYTHON ?= python3
+PORT ?= 8000
+WORKERS ?= 2
+ARGS ?=
+PY := .venv/bin/python
+
+# A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages.
+unexport MPLBACKEND PYTHONPATH
+# Kernels of this environment, never one of the same name in the home folder; and quiet ones.
+export JUPYTER_PREFER_ENV_PATH := 1
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help env book serve test test-fast check format notebooks address lock colab-check clean distclean
+
+help: ## Show this list
+	@echo "The Executable Transformer. The first command also makes the environment .venv."
+	@echo
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | \
+		while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+
+env: ## Make or update the environment .venv from the lock
+	@$(PYTHON) scripts/make_env.py
+
+book: env ## Build the whole site from nothing, executing every page, into _build/html
+	@$(PY) scripts/build_book.py
+
+serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
+	@test -f _build/html/index.html || $(MAKE) --no-print-directory book
+	@echo "The book is at http://127.0.0.1:$(PORT)/ until Ctrl-C."
+	@$(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+test: env ## Run all tests (one file, one test: ARGS="tests/test_masks.py -k causal")
+	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+test-fast: env ## Run the tests that take no more than a few seconds each
+	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(ARGS)
+
+check: env ## Check style, types, notebooks and addresses; change nothing
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m basedpyright
+	$(PY) scripts/make_notebooks.py --check
+	$(PY) scripts/address.py --check
+
+format: env ## Put the code into the project's format
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+notebooks: env ## Write notebooks/ anew from the chapters
+	$(PY) scripts/make_notebooks.py
+
+address: env ## Write the address set in _config.yml into the files that name it
+	$(PY) scripts/address.py
+
+lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the lock leaves it behind
+	$(PYTHON) scripts/lock.py
+
+colab-check: env ## Run the notebooks as Colab would: its versions, an empty folder, an own installation
+	$(PY) scripts/colab_check.py $(ARGS)
+
+clean: ## Remove what the commands built, but not the environment
+	rm -rf _build build .pytest_cache .ruff_cache .hypothesis htmlcov .coverage
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the environment too
+	rm -rf .venv transformer_lib.egg-info

@@ -1,0 +1,78 @@
+"""Charts and pictures: drawn from local scripts only, and never without a description."""
+
+import html
+import json
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+LOGGER = logging.getLogger(__name__)
+SCRIPTS = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js", "book-charts.js")
+
+
+def altair_spec(source: str) -> dict[str, Any] | None:
+    """The Vega-Lite specification inside the HTML that Altair writes for a chart; None for any other HTML.
+
+    Altair's HTML is a function that loads Vega from a public host, applied to the specification:
+    `(function(spec, embedOpt){…})({…}, {…});`.
+    """
+    start = source.find("})({", source.find("vegaEmbed("))
+    if "vegaEmbed(" not in source or start < 0:
+        return None
+    spec, _ = json.JSONDecoder().raw_decode(source, start + len("})("))
+    return spec
+
+
+def chart_html(spec: dict[str, Any]) -> str:
+    """A place for the chart with its specification in it; book-charts.js draws it."""
+    data = json.dumps(spec, ensure_ascii=False, allow_nan=False).replace("</", r"<\/").replace("<!--", r"<\u0021--")
+    fallback = f"<noscript>{html.escape(spec['description'])}</noscript>"
+    return f'<div class="vega-chart"><script type="application/json">{data}</script>{fallback}</div>'
+
+
+def place(node: nodes.Node) -> nodes.Node:
+    """The nearest node around this one that knows its line, for a warning to point at."""
+    around: nodes.Node | None = node
+    while around is not None and not around.line:
+        around = around.parent
+    return around or node
+
+
+def embed_charts(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
+    """Replace Altair's HTML, which loads scripts from a public host, by our own; ask for a description."""
+    for node in list(doctree.findall(nodes.raw)):
+        spec = altair_spec(node.astext()) if "html" in node.get("format", "").split() else None
+        if spec is None:
+            continue
+        if not str(spec.get("description", "")).strip():
+            LOGGER.warning(
+                "chart without a description: add .properties(description=…) to the whole", location=place(node)
+            )
+            spec["description"] = "Chart"
+        try:
+            text = chart_html(spec)
+        except ValueError:
+            LOGGER.warning("chart with NaN or infinity in its data: browsers cannot read it", location=place(node))
+            continue
+        node.replace_self(nodes.raw("", text, format="html"))
+
+
+def check_pictures(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
+    """Ask for a text beside every picture, drawn by a cell or read from a file."""
+    for image in doctree.findall(nodes.image):
+        alt = image.get("alt", "").strip()
+        if not alt or alt == image["uri"] or alt == Path(image["uri"]).name:
+            LOGGER.warning(
+                "picture without alt text: give it :alt:, or a cell the option mystnb: image: alt:",
+                location=place(image),
+            )
+
+
+def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load Vega on the pages that hold a chart."""
+    if 'class="vega-chart"' in context.get("body", ""):
+        for script in SCRIPTS:
+            app.add_js_file(script, loading_method="defer")

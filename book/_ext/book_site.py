@@ -1,0 +1,75 @@
+"""Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
+
+The rest of the work is in book_charts.py (charts and pictures) and book_pages.py (the finished HTML).
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts"))
+
+import book_charts  # noqa: E402
+import book_pages  # noqa: E402
+import paper_table  # noqa: E402
+from address import Address  # noqa: E402
+
+LOGGER = logging.getLogger(__name__)
+
+
+def address_of(config: Config) -> Address:
+    """The address of the repository; Jupyter Book hands `repository` of _config.yml to the theme."""
+    theme = config.html_theme_options
+    return Address.from_url(theme["repository_url"], theme.get("repository_branch") or "main")
+
+
+class Correspondence(SphinxDirective):
+    """`{correspondence}`: the table paper → chapter → file → test."""
+
+    def run(self) -> list[nodes.Node]:
+        source = Path(self.env.srcdir, "tests", "correspondence.py")
+        self.env.note_dependency(str(source))
+        table = paper_table.markdown(paper_table.load_rows(source), address_of(self.config))
+        container = nodes.container(classes=["paper-table"])
+        self.state.nested_parse(StringList(table.splitlines(), str(source)), self.content_offset, container)
+        return [container]
+
+
+def silence_thebe(app: Sphinx, _config: Config) -> None:
+    """Jupyter Book always loads sphinx-thebe, whose script fails on a page without a Thebe button."""
+    for name, listeners in app.events.listeners.items():
+        kept = [listener for listener in listeners if not listener.handler.__module__.startswith("sphinx_thebe")]
+        app.events.listeners[name] = kept
+    app.registry.css_files = [(file, options) for file, options in app.registry.css_files if "thebe" not in file]
+
+
+def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Point the Colab button at the generated notebook: Colab cannot open the Markdown source."""
+    groups = [group for group in context.get("header_buttons", []) if group.get("label") == "launch-buttons"]
+    for button in (button for group in groups for button in group["buttons"] if button["text"] == "Colab"):
+        notebook = f"{app.config.book_notebooks_dir}/{Path(pagename).name}.ipynb"
+        if not Path(app.srcdir, notebook).exists():
+            LOGGER.warning("no generated notebook %s; run `make notebooks`", notebook, location=pagename)
+        button["url"] = address_of(app.config).colab(
+            notebook, app.config.html_theme_options["launch_buttons"]["colab_url"]
+        )
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("book_notebooks_dir", "notebooks", "html")
+    app.add_directive("correspondence", Correspondence)
+    app.connect("config-inited", silence_thebe)
+    app.connect("doctree-resolved", book_charts.check_pictures)
+    app.connect("doctree-resolved", book_charts.embed_charts)
+    app.connect("html-page-context", book_charts.add_scripts)
+    app.connect("html-page-context", link_colab, priority=900)
+    app.connect("build-finished", book_pages.finish)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,58 @@
+"""Where a recorded number comes from, and the one way to write it down."""
+
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "experiments" / "results"
+
+
+def provenance(seed: int, seconds: float) -> dict[str, Any]:
+    """Command, seed, device, versions, date and duration of the run that is ending."""
+    return {
+        "command": " ".join(["python", *_relative(sys.argv)]),
+        "commit": _commit(),
+        "seed": seed,
+        "device": _device(),
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version()}
+        | {name: version(name) for name in ("torch", "numpy", "tokenizers", "sacrebleu")},
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "seconds": round(seconds, 1),
+    }
+
+
+def write_result(name: str, result: dict[str, Any]) -> Path:
+    """Write `experiments/results/NAME.json`, readable and in a fixed order of keys."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _relative(arguments: list[str]) -> list[str]:
+    program = Path(arguments[0]).resolve()
+    return [program.relative_to(ROOT).as_posix() if program.is_relative_to(ROOT) else program.name, *arguments[1:]]
+
+
+def _device() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"CPU, {os.cpu_count()} cores, {platform.machine()}"
+
+
+def _commit() -> str:
+    """The commit of the code that ran, marked if the tree had other changes."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return described.stdout.strip() or "unknown"

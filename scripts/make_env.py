@@ -1,0 +1,88 @@
+"""Make the environment .venv from requirements-lock.txt, unless it is there and still right.
+
+Uses nothing but the standard library, and no syntax newer than Python 3.6: its first job is to say clearly that
+Python is too old.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENV = ROOT / ".venv"
+STAMP = ENV / "complete"
+PYTHON = ENV / ("Scripts" if os.name == "nt" else "bin") / "python"
+INPUTS = ("requirements-lock.txt", "pyproject.toml")
+
+
+def check_python():
+    if sys.version_info < (3, 11):  # noqa: UP036
+        version = ".".join(map(str, sys.version_info[:3]))
+        sys.exit(
+            f"This project needs Python 3.11 or newer; {sys.executable} is {version}.\n"
+            "Name another one, for example: make book PYTHON=python3.12"
+        )
+    try:
+        __import__("ensurepip")
+        __import__("venv")
+    except ImportError:
+        sys.exit(f"{sys.executable} cannot make environments: install its venv package (on Debian, python3-venv).")
+
+
+def fingerprint():
+    """What the environment is made from: a moved folder or a changed input gives another value."""
+    digest = hashlib.sha256()
+    for name in INPUTS:
+        digest.update((ROOT / name).read_bytes())
+    return f"{ENV}\n{digest.hexdigest()}\n"
+
+
+def install(update):
+    """Install the lock, then this package, whose dependencies are all in the lock."""
+    if update:
+        STAMP.unlink()
+    else:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENV)], check=True)
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, "-r", "requirements-lock.txt"], check=True, cwd=ROOT)
+    subprocess.run([*pip, "--no-deps", "--editable", "."], check=True, cwd=ROOT)
+
+
+def size_in_gb():
+    return sum(path.lstat().st_size for path in ENV.rglob("*")) / 1e9
+
+
+def wait_for_others():
+    """Hold the lock file of the requirements until this process ends: two commands at once must not both install."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return None
+    file = (ROOT / INPUTS[0]).open("rb")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def main():
+    check_python()
+    _held = wait_for_others()
+    wanted = fingerprint()
+    # The stamp is there only while the environment is whole: an interrupted installation starts again.
+    found = STAMP.read_text("utf-8") if STAMP.exists() else ""
+    if found == wanted:
+        return
+    start = time.time()
+    print("Making .venv from requirements-lock.txt: some minutes the first time.", flush=True)
+    try:
+        install(update=found.split("\n")[0] == str(ENV))
+    except subprocess.CalledProcessError:
+        sys.exit("The environment is not finished: see above. The same command tries again.")
+    STAMP.write_text(wanted, "utf-8")
+    print(f".venv is ready: {time.time() - start:.0f} s, {size_in_gb():.1f} GB.", flush=True)
+
+
+if __name__ == "__main__":
+    main()

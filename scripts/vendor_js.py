@@ -1,0 +1,97 @@
+"""Copy the pinned browser libraries from a node_modules folder into book/_static/vendor.
+
+    npm install --ignore-scripts
+    python scripts/vendor_js.py node_modules
+
+Building the book needs no node: the copies are committed. Run this after a change of a version in package.json.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENDOR = ROOT / "book" / "_static" / "vendor"
+FILES = {
+    "vega/build/vega.min.js": "vega.min.js",
+    "vega-lite/build/vega-lite.min.js": "vega-lite.min.js",
+    "vega-embed/build/vega-embed.min.js": "vega-embed.min.js",
+    "mathjax/es5/tex-mml-chtml.js": "mathjax/tex-mml-chtml.js",
+}
+FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
+SOURCE_MAP = re.compile(rb"\n?//# sourceMappingURL=\S+\s*$")
+
+
+def manifest(package: Path) -> dict:
+    return json.loads((package / "package.json").read_text("utf-8"))
+
+
+def check_versions(modules: Path, pins: dict[str, str]) -> None:
+    """Stop if node_modules does not hold exactly the versions that package.json names."""
+    for name, pin in pins.items():
+        found = manifest(modules / name)["version"]
+        if found != pin:
+            raise SystemExit(f"{name}: package.json names {pin}, {modules} holds {found}")
+
+
+def copy_files(modules: Path) -> None:
+    for source, target in FILES.items():
+        destination = VENDOR / target
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        # A source map that is not there makes developer tools report a failed request.
+        destination.write_bytes(SOURCE_MAP.sub(b"\n", (modules / source).read_bytes()))
+    fonts = VENDOR / "mathjax/output/chtml/fonts/woff-v2"
+    fonts.mkdir(parents=True, exist_ok=True)
+    for font in sorted((modules / FONTS).glob("*.woff")):
+        shutil.copyfile(font, fonts / font.name)
+
+
+def bundled(modules: Path, names: list[str]) -> list[str]:
+    """The packages and everything they depend on: the minified files contain parts of them."""
+    seen: set[str] = set()
+    queue = list(names)
+    while queue:
+        name = queue.pop()
+        if name not in seen and (modules / name).is_dir():
+            seen.add(name)
+            queue += manifest(modules / name).get("dependencies", {})
+    return sorted(seen)
+
+
+def licences(modules: Path, names: list[str]) -> str:
+    """Every licence text once, headed by the packages under it."""
+    packages_of: dict[str, list[str]] = {}
+    for name in bundled(modules, names):
+        package = manifest(modules / name)
+        texts = sorted(path for path in (modules / name).iterdir() if path.stem.upper() in {"LICENSE", "LICENCE"})
+        text = texts[0].read_text("utf-8").strip() if texts else f"({package.get('license')}; no licence file)"
+        packages_of.setdefault(text, []).append(f"{name} {package['version']} ({package.get('license')})")
+    parts = [f"{', '.join(packages)}\n\n{text}\n" for text, packages in packages_of.items()]
+    return f"\n{'=' * 80}\n\n".join(parts)
+
+
+def checksums() -> str:
+    """The lines of SHA256SUMS, in the format that `sha256sum --check` reads."""
+    files = sorted(path for path in VENDOR.rglob("*") if path.is_file() and path.name != "SHA256SUMS")
+    return "".join(
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(VENDOR).as_posix()}\n" for path in files
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("modules", type=Path, help="the node_modules folder made by npm")
+    modules = parser.parse_args().modules
+    pins = manifest(ROOT)["dependencies"]
+    check_versions(modules, pins)
+    shutil.rmtree(VENDOR, ignore_errors=True)
+    copy_files(modules)
+    (VENDOR / "LICENSES.txt").write_text(licences(modules, list(pins)), "utf-8")
+    (VENDOR / "SHA256SUMS").write_text(checksums(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

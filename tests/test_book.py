@@ -1,0 +1,103 @@
+"""The promises that every chapter keeps, read from the sources."""
+
+import ast
+import re
+from pathlib import Path
+
+import jupytext
+import pytest
+
+import transformer_lib
+
+ROOT = Path(__file__).resolve().parents[1]
+FRONT = ("index", "notation")
+CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT]
+PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}
+
+
+def code_cells(path):
+    return [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+
+
+@pytest.fixture(params=CHAPTERS, ids=lambda p: p.stem)
+def chapter(request):
+    return request.param
+
+
+def test_there_are_chapters():
+    assert {"attention", "masks", "positional_encoding", "encoder_decoder", "training"} <= {p.stem for p in CHAPTERS}
+
+
+def test_a_chapter_opens_with_its_question_and_its_minutes(chapter):
+    text = chapter.read_text("utf-8")
+    box = text[text.index(":::{admonition}") : text.index(":::", text.index(":::{admonition}") + 4)]
+    assert ":class: question" in box
+    assert "?" in box.splitlines()[0]
+    for part in ("**You will be able to**", "**Know first:**", "**Time:**"):
+        assert part in box
+    assert re.search(r"\d+ minutes", box)
+
+
+@pytest.mark.parametrize(
+    "part", ["## The test that proves it", "## Mistakes people make", "## Exercises", "## To take away"]
+)
+def test_a_chapter_has_its_parts(chapter, part):
+    assert part in chapter.read_text("utf-8")
+
+
+def test_the_loops_come_before_the_librarys_version(chapter):
+    text = chapter.read_text("utf-8")
+    assert 0 < text.index("../tests/reference.py") < text.index("../transformer_lib/")
+
+
+def test_a_chapter_is_taken_away_in_three_lines(chapter):
+    text = chapter.read_text("utf-8")
+    ending = text[text.index("## To take away") :]
+    assert len(re.findall(r"^- ", ending.split("**Read on.**")[0], re.MULTILINE)) == 3
+    assert "{cite:" in ending
+
+
+def test_exercises_have_solutions_and_checks(chapter):
+    text = chapter.read_text("utf-8")
+    exercises = re.findall(r"```\{exercise(?:-start)?\} .*\n:label: (ex-[\w-]+)", text)
+    solutions = re.findall(r"```\{solution(?:-start)?\} (ex-[\w-]+)", text)
+    assert 3 <= len(exercises) <= 6
+    assert exercises == solutions
+    gated = text.count("```{exercise-start}")
+    assert gated >= 3
+    for body in re.findall(r"```\{solution-start\}.*?```\{solution-end\}", text, re.DOTALL):
+        assert "assert check" in body or "assert not check" in body, "a solution runs its own check"
+        assert body.count("check_") >= 3, "and shows typical wrong answers"
+    assert len(re.findall(r"\*(Easy|Medium|Hard), \d+ minutes\.\*", text)) == len(exercises)
+
+
+def test_a_chapter_asserts_its_claims(chapter):
+    assert sum(cell.source.count("assert ") for cell in code_cells(chapter)) >= 10
+
+
+def test_a_chapter_never_defines_what_the_library_defines(chapter):
+    for cell in code_cells(chapter):
+        source = re.sub(r"^\s*[%!].*$", "", cell.source, flags=re.MULTILINE)
+        defined = {n.name for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+        assert not defined & PUBLIC
+
+
+def test_every_picture_has_words(chapter):
+    for cell in code_cells(chapter):
+        if "plt.show()" in cell.source:
+            assert len(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")) > 60, cell.source[:80]
+        draws = any(name in cell.source for name in ("heat_map(", "line_chart(", "alt.Chart("))
+        if draws and "import" not in cell.source and "def " not in cell.source:
+            assert "description=" in cell.source, cell.source[:80]
+
+
+def test_a_chapter_has_two_pictures(chapter):
+    cells = [cell.source for cell in code_cells(chapter)]
+    assert sum("plt.show()" in c or "description=" in c for c in cells) >= 2
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda p: p.stem)
+def test_no_filler_and_no_machine_paths(path):
+    text = path.read_text("utf-8")
+    assert not re.search(r"\b(simply|obviously|trivially|of course)\b", text, re.IGNORECASE)
+    assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/", text)
