@@ -109,7 +109,7 @@ def line_chart(
         .mark_line(strokeWidth=2.2)
         .encode(
             x=alt.X("x:Q", title=x_title, scale=alt.Scale(type="log" if log_x else "linear", nice=False)),
-            y=alt.Y("y:Q", title=y_title, scale=alt.Scale(type="log" if log_y else "linear", zero=not log_y)),
+            y=alt.Y("y:Q", title=y_title, scale=alt.Scale(type="log") if log_y else alt.Scale(zero=True)),
             color=alt.Color("series:N", scale=alt.Scale(domain=names, range=COLOURS[: len(names)]), legend=legend),
             strokeDash=alt.StrokeDash(
                 "series:N", scale=alt.Scale(domain=names, range=DASHES[: len(names)]), legend=legend
