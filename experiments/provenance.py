@@ -16,11 +16,22 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"
 
 
+def _commit() -> str:
+    """The commit of the code that runs, marked if the tree has other changes."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return described.stdout.strip() or "unknown"
+
+
+COMMIT = _commit()  # at the start of the run: the tree may move on while it lasts
+
+
 def provenance(seed: int, seconds: float) -> dict[str, Any]:
     """Command, seed, device, versions, date and duration of the run that is ending."""
     return {
         "command": " ".join(["python", *_relative(sys.argv)]),
-        "commit": _commit(),
+        "commit": COMMIT,
         "seed": seed,
         "device": _device(),
         "threads": torch.get_num_threads(),
@@ -48,11 +59,3 @@ def _device() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
     return f"CPU, {os.cpu_count()} cores, {platform.machine()}"
-
-
-def _commit() -> str:
-    """The commit of the code that ran, marked if the tree had other changes."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    return described.stdout.strip() or "unknown"

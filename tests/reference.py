@@ -10,7 +10,7 @@ import numpy as np
 
 
 def softmax(scores):
-    """exp of each score, divided by the sum; a score of -inf gets 0, and a list of nothing but -inf only zeros."""
+    """exp of each score, divided by the sum; -inf gets 0, a list of only -inf gets zeros."""
     largest = max(scores)
     if largest == -math.inf:
         return [0.0 for _ in scores]
@@ -20,7 +20,7 @@ def softmax(scores):
 
 
 def attention(query, key, value, mask=None):
-    """Equation (1) for query (n, d_k), key (m, d_k), value (m, d_v); returns (n, d_v) and (n, m)."""
+    """Equation (1); query (n, d_k), key (m, d_k), value (m, d_v) -> (n, d_v), (n, m)."""
     n, d_k = query.shape
     m, d_v = value.shape
     output = np.zeros((n, d_v))
@@ -53,7 +53,7 @@ def additive_attention(query, key, value, w_query, w_key, b_key, w_score):
 
 
 def multi_head_attention(query, key, value, w_query, w_key, w_value, w_output, mask=None):
-    """Section 3.2.2 with one matrix per head: w_query[i] is (d_model, d_k), w_output is (h · d_v, d_model)."""
+    """Section 3.2.2; for head i w_query[i] (d_model, d_k); w_output (h · d_v, d_model)."""
     heads = []
     for w_q, w_k, w_v in zip(w_query, w_key, w_value, strict=True):
         output, _ = attention(query @ w_q, key @ w_k, value @ w_v, mask)
@@ -78,7 +78,7 @@ def sinusoids(length, d_model, base=10000.0):
 
 
 def feed_forward(x, w_1, b_1, w_2, b_2):
-    """Equation (2), position by position; x (n, d_model), w_1 (d_model, d_ff), w_2 (d_ff, d_model)."""
+    """Equation (2) for x (n, d_model), w_1 (d_model, d_ff), w_2 (d_ff, d_model)."""
     rows = []
     for position in x:
         hidden = [max(0.0, h) for h in position @ w_1 + b_1]
@@ -87,17 +87,18 @@ def feed_forward(x, w_1, b_1, w_2, b_2):
 
 
 def layer_norm(x, gain, bias, epsilon=1e-5):
-    """Each position's vector, shifted to mean 0 and scaled to variance 1, then gain and bias."""
+    """Each position's vector, shifted to mean 0, scaled to variance 1; gain and bias."""
     rows = []
     for position in x:
         mean = sum(position) / len(position)
         variance = sum((c - mean) ** 2 for c in position) / len(position)
-        rows.append([(c - mean) / math.sqrt(variance + epsilon) for c in position] * gain + bias)
+        root = math.sqrt(variance + epsilon)
+        rows.append([(c - mean) / root for c in position] * gain + bias)
     return np.array(rows)
 
 
 def label_smoothing_loss(logits, target, epsilon_ls, pad_id):
-    """Mean over real tokens of -Σ q log p, with 1 - ε of q on the right token and ε spread over all of them."""
+    """Mean of -Σ q log p over real tokens; q has 1 - ε on the right one, ε spread on all."""
     total, tokens = 0.0, 0
     for sentence, answers in zip(logits, target, strict=True):
         for scores, answer in zip(sentence, answers, strict=True):
@@ -111,7 +112,7 @@ def label_smoothing_loss(logits, target, epsilon_ls, pad_id):
 
 
 def learning_rate(step_num, d_model, warmup_steps):
-    """The two pieces of equation (3): a straight line up to warmup_steps, an inverse square root after it."""
+    """Equation (3): a straight line up to warmup_steps, an inverse square root after it."""
     peak = 1 / math.sqrt(d_model * warmup_steps)
     if step_num <= warmup_steps:
         return peak * step_num / warmup_steps
@@ -121,7 +122,8 @@ def learning_rate(step_num, d_model, warmup_steps):
 def transformer(weights, num_heads, source, target_input, pad_id, norm_order="post"):
     """The whole model for one sentence pair: lists of ids to logits (target, vocabulary).
 
-    weights: name → float64 array, as in the library's state dict (a linear map is stored as (out, in)).
+    weights: name → float64 array, as in the library's state dict.
+    A linear map is stored there as (out, in).
     """
     matrix = weights["embedding.weight"]
     d_model = matrix.shape[1]

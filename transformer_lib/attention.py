@@ -15,7 +15,7 @@ from .shapes import Attended, Key, KeyStates, Mask, Query, QueryStates, Value, W
 def scaled_dot_product_attention(
     query: Query, key: Key, value: Value, mask: Mask | None = None
 ) -> tuple[Attended, Weights]:
-    """For each query, the average of the values, weighted by how well the query matches their keys.
+    """For each query, the average of the values, weighted by how well their keys match.
 
         Attention(query, key, value) = softmax(query keyᵀ / √d_k) value
 
@@ -53,8 +53,10 @@ def masked_softmax(scores: Weights, mask: Mask | None = None) -> Weights:
     if mask is None:
         return scores.softmax(dim=-1)
     check_mask(mask, scores.shape)
-    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)  # exp(-∞) = 0 in every precision
-    # The softmax of a row of nothing but -∞ is NaN. This makes it zeros, in the value and in the gradient.
+    # exp(-∞) = 0 in every precision.
+    weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
+    # The softmax of a row of nothing but -∞ is NaN. This makes it zeros,
+    # in the value and in the gradient.
     return weights.masked_fill(~mask, 0.0)
 
 
@@ -98,11 +100,18 @@ class MultiHeadAttention(nn.Module):
         self.output_projection = nn.Linear(num_heads * d_v, d_model, bias)
         self.recorder: Callable[[Tensor], None] | None = None  # set by record_attention
 
-    def forward(self, query: QueryStates, key: KeyStates, value: KeyStates, mask: Mask | None = None) -> QueryStates:
+    def forward(
+        self,
+        query: QueryStates,
+        key: KeyStates,
+        value: KeyStates,
+        mask: Mask | None = None,
+    ) -> QueryStates:
         """Mix the value states into each query position; shapes (batch, length, d_model).
 
         Args:
-            mask: True where the query may look at the key; broadcasts to (batch, heads, queries, keys).
+            mask: True where the query may look at the key;
+                broadcasts to (batch, heads, queries, keys).
 
         Raises:
             ValueError: a mask that is not boolean or does not broadcast.
@@ -151,8 +160,9 @@ class AdditiveAttention(nn.Module):
         value: Value,
         mask: Mask | None = None,
     ) -> tuple[Attended, Weights]:
-        """Output and weights, with the same mask and the same shapes as scaled dot-product attention."""
+        """Output and weights; mask and shapes as in scaled dot-product attention."""
         pairs = self.query_projection(query).unsqueeze(-2) + self.key_projection(key).unsqueeze(-3)
-        scores = self.score(pairs.tanh()).squeeze(-1)  # (..., queries, keys, d_hidden) -> (..., queries, keys)
+        # (..., queries, keys, d_hidden) -> (..., queries, keys)
+        scores = self.score(pairs.tanh()).squeeze(-1)
         weights = masked_softmax(scores, mask)
         return weights @ value, weights

@@ -36,12 +36,14 @@ def greedy_decode(
         raise ValueError(f"max_length = {max_length} must be at least 1")
     config = model.config
     source_lengths = (source != config.pad_id).sum(dim=1)
-    limits = source_lengths + 50 if max_length is None else torch.full_like(source_lengths, max_length)
+    limits = source_lengths + 50
+    if max_length is not None:
+        limits = torch.full_like(source_lengths, max_length)
     if config.positions == "learned":
         limits = limits.clamp(max=config.max_positions)
     with evaluation_mode(model):
         memory = model.encode(source)
-        tokens = source.new_full((source.size(0), 1), config.bos_id)  # (batch, generated so far + 1)
+        tokens = source.new_full((source.size(0), 1), config.bos_id)  # (batch, 1), and grows
         open_rows = torch.ones_like(limits, dtype=torch.bool)
         while open_rows.any():
             logits = model.decode(tokens, memory, source)[:, -1]  # (batch, vocabulary)

@@ -11,7 +11,7 @@ from .config import check_positive
 
 
 class TokenEmbedding(nn.Module):
-    """A row of the matrix for each token, times √d_model; the same matrix turns states into logits.
+    """A row for each token, times √d_model; the same matrix turns states into logits.
 
     Source: section 3.4 [embed].
     """
@@ -28,7 +28,7 @@ class TokenEmbedding(nn.Module):
         return F.embedding(tokens, self.weight) * math.sqrt(self.weight.size(1))
 
     def logits(self, states: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
-        """How well each token of the vocabulary fits each state: the pre-softmax linear transformation."""
+        """How well each token fits each state: the pre-softmax linear transformation."""
         return F.linear(states, self.weight)
 
 

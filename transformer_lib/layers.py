@@ -34,7 +34,7 @@ class FeedForward(nn.Module):
 
 
 class AddAndNorm(nn.Module):
-    """The connection around a sub-layer: dropout, then the sum with its input, then layer normalisation.
+    """The connection around a sub-layer: dropout, sum with its input, layer normalisation.
 
         post-norm (the paper): LayerNorm(x + Dropout(Sublayer(x)))
         pre-norm:              x + Dropout(Sublayer(LayerNorm(x)))
@@ -75,7 +75,11 @@ class EncoderLayer(nn.Module):
 
     def forward(self, states: States, source_mask: SourceMask) -> States:
         """One layer further; source_mask is True at real source tokens."""
-        states = self.self_attention_norm(states, lambda x: self.self_attention(x, x, x, source_mask))
+
+        def look_around(x: Tensor) -> Tensor:
+            return self.self_attention(x, x, x, source_mask)
+
+        states = self.self_attention_norm(states, look_around)
         return self.feed_forward_norm(states, self.feed_forward)
 
 
@@ -95,9 +99,20 @@ class DecoderLayer(nn.Module):
         self.feed_forward_norm = AddAndNorm(config)
 
     def forward(
-        self, states: QueryStates, memory: KeyStates, target_mask: SelfMask, source_mask: CrossMask
+        self,
+        states: QueryStates,
+        memory: KeyStates,
+        target_mask: SelfMask,
+        source_mask: CrossMask,
     ) -> QueryStates:
-        """One layer further; queries come from the decoder, keys and values of cross-attention from the memory."""
-        states = self.self_attention_norm(states, lambda x: self.self_attention(x, x, x, target_mask))
-        states = self.cross_attention_norm(states, lambda x: self.cross_attention(x, memory, memory, source_mask))
+        """One layer further; cross-attention: queries from here, keys and values from the memory."""
+
+        def look_back(x: Tensor) -> Tensor:
+            return self.self_attention(x, x, x, target_mask)
+
+        def look_at_memory(x: Tensor) -> Tensor:
+            return self.cross_attention(x, memory, memory, source_mask)
+
+        states = self.self_attention_norm(states, look_back)
+        states = self.cross_attention_norm(states, look_at_memory)
         return self.feed_forward_norm(states, self.feed_forward)

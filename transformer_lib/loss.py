@@ -33,7 +33,7 @@ def token_losses(
 ) -> Float[Tensor, "batch target"]:
     """The smoothed cross-entropy of each target token in nats, and 0 at padding.
 
-    Half-precision logits are computed with in float32, which holds every value that theirs can lead to.
+    Half-precision logits are computed with in float32.
     """
     check_fraction(epsilon_ls=epsilon_ls)
     precise = logits if logits.dtype == torch.float64 else logits.float()

@@ -12,8 +12,11 @@ from .config import check_positive
 from .shapes import TargetIds
 
 
-def causal_mask(length: int, device: torch.device | None = None) -> Bool[Tensor, "queries keys"]:
-    """Lower triangle: position i may look at positions 0 to i, so no output depends on a later input.
+def causal_mask(
+    length: int,
+    device: torch.device | None = None,
+) -> Bool[Tensor, "queries keys"]:
+    """Lower triangle: position i may look at positions 0 to i, and at no later one.
 
     Source: section 3.2.3, third use [causal-mask].
 

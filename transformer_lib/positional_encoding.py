@@ -36,8 +36,10 @@ def sinusoids(
         )
     if not base > 1:
         raise ValueError(f"base = {base!r} must be greater than 1; the paper's is 10000")
-    # float64, because at position 10,000 a float32 angle is already wrong in the fourth digit. Apple's GPUs lack it.
-    exact = {"dtype": torch.float64, "device": "cpu" if device is not None and device.type == "mps" else device}
+    # float64, because at position 10,000 a float32 angle is wrong in the fourth digit.
+    # Apple's GPUs (mps) lack it.
+    computed_on = "cpu" if device is not None and device.type == "mps" else device
+    exact = {"dtype": torch.float64, "device": computed_on}
     position = torch.arange(length, **exact)[:, None]  # (length, 1)
     exponent = torch.arange(0, d_model, 2, **exact) / d_model  # (d_model / 2)
     angle = position / base**exponent  # (length, d_model / 2)
@@ -69,7 +71,10 @@ class LearnedPositions(nn.Module):
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
         nn.init.normal_(self.table, std=d_model**-0.5)
 
-    def forward(self, states: Float[Tensor, "batch length d_model"]) -> Float[Tensor, "length d_model"]:
+    def forward(
+        self,
+        states: Float[Tensor, "batch length d_model"],
+    ) -> Float[Tensor, "length d_model"]:
         """The vectors to add to states of this length.
 
         Raises:
@@ -78,7 +83,8 @@ class LearnedPositions(nn.Module):
         length, limit = states.size(1), self.table.size(0)
         if length > limit:
             raise ValueError(
-                f"length = {length} is beyond max_positions = {limit}: learned positions have no vector there; "
-                "shorten the input, train with a larger max_positions, or use positions='sinusoidal'"
+                f"length = {length} is beyond max_positions = {limit}: "
+                "learned positions have no vector there; shorten the input, "
+                "train with a larger max_positions, or use positions='sinusoidal'"
             )
         return self.table[:length]

@@ -36,7 +36,8 @@ def learning_rate(step_num: int, d_model: int, warmup_steps: int = 4000) -> floa
 def adam(model: Transformer, config: TrainingConfig) -> torch.optim.Adam:
     """Adam with β1 = 0.9, β2 = 0.98 and ε = 1e-9. Source: section 5.3 [adam]."""
     betas = (config.beta1, config.beta2)
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon)  # train sets the rate
+    # The rate is 0 until `train` sets it, at each step.
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon)
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,15 @@ def train(
 ) -> Iterator[StepRecord]:
     """Train until num_steps, or until the batches end; yields a record after each update.
 
-    Each update uses the gradients of `accumulate` batches. Their losses are divided by the number of real
-    target tokens in all of them together, so the update is that of one big batch.
+    Each update uses the gradients of `accumulate` batches. Their losses are divided by
+    the number of real target tokens in all of them together, so the update is that of
+    one big batch.
 
     Args:
         batches: from the first step on, in the same order in every run.
         steps_done: updates already made; their batches are skipped.
     """
-    device = next(model.parameters()).device
+    device, pad_id = next(model.parameters()).device, model.config.pad_id
     batches = itertools.islice(batches, steps_done * config.accumulate, None)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()
@@ -87,12 +89,13 @@ def train(
         step_loss = 0.0
         for batch in (batch.to(device) for batch in step_batches):
             logits = model(batch.source, batch.target_input)
-            losses = token_losses(logits, batch.target_output, config.epsilon_ls, model.config.pad_id)
+            losses = token_losses(logits, batch.target_output, config.epsilon_ls, pad_id)
             loss = losses.sum() / target_tokens
             loss.backward()
             step_loss += loss.item()
         optimizer.step()
-        yield StepRecord(step_num, step_loss, rate, target_tokens, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
 
 
 def passes(pairs: Sequence[tuple[Ids, Ids]], config: TrainingConfig) -> Iterator[Batch]:

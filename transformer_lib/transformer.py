@@ -100,36 +100,48 @@ class Transformer(nn.Module):
         return self.decode(target_input, self.encode(source), source)
 
     def encode(self, source: SourceIds) -> Memory:
-        """The encoder's output, one vector for each source token. Raises ValueError as forward does."""
-        if not torch.compiler.is_compiling():  # These read values back from the device.
-            check_ids("source", source, self.config.source_vocabulary_size or self.config.vocabulary_size)
-            empty = (source == self.config.pad_id).all(dim=1)
-            if empty.any():
-                row = int(empty.nonzero()[0])
-                raise ValueError(f"source[{row}] is padding alone (pad_id = {self.config.pad_id}): nothing to look at")
+        """The encoder's output, a vector for each source token. Raises as forward does."""
+        if not torch.compiler.is_compiling():  # The check reads values back from the device.
+            self._check_source(source)
         embedded = self.embed(source, self.own_source_embedding or self.embedding)
         return self.encoder(embedded, padding_mask(source, self.config.pad_id))
 
     def decode(self, target_input: TargetIds, memory: Memory, source: SourceIds) -> Logits:
-        """Logits from the memory of `source` and the target so far. Raises ValueError as forward does."""
+        """Logits from the memory of `source` and the target so far. Raises as forward does."""
         if not torch.compiler.is_compiling():
             check_ids("target_input", target_input, self.config.vocabulary_size)
         if memory.shape[:2] != source.shape or memory.size(0) != target_input.size(0):
             raise ValueError(
-                f"target_input {tuple(target_input.shape)}, memory {tuple(memory.shape)} and source "
-                f"{tuple(source.shape)} do not belong together: one row for each sentence, and a memory for each token"
+                f"target_input {tuple(target_input.shape)}, memory {tuple(memory.shape)} "
+                f"and source {tuple(source.shape)} do not belong together: "
+                "one row for each sentence, and a vector of memory for each source token"
             )
         pad_id = self.config.pad_id
-        causal = causal_mask(target_input.size(1), device=target_input.device)  # (target, target)
+        causal = causal_mask(target_input.size(1), device=target_input.device)
         target_mask = causal & padding_mask(target_input, pad_id)  # (batch, 1, target, target)
         embedded = self.embed(target_input, self.embedding)
         states = self.decoder(embedded, memory, target_mask, padding_mask(source, pad_id))
         return self.embedding.logits(states)
 
-    def embed(self, tokens: TargetIds, embedding: TokenEmbedding) -> Float[Tensor, "batch target d_model"]:
-        """Dropout(token embedding + positional encoding). Source: section 5.4 [emb-dropout]."""
+    def embed(
+        self,
+        tokens: TargetIds,
+        embedding: TokenEmbedding,
+    ) -> Float[Tensor, "batch target d_model"]:
+        """Dropout(token embedding + positional encoding).
+
+        Source: section 5.4 [emb-dropout].
+        """
         embedded = embedding(tokens)
         return self.dropout(embedded + self.positions(embedded))
+
+    def _check_source(self, source: SourceIds) -> None:
+        config = self.config
+        check_ids("source", source, config.source_vocabulary_size or config.vocabulary_size)
+        empty = (source == config.pad_id).all(dim=1)
+        if empty.any():
+            row = int(empty.nonzero()[0])
+            raise ValueError(f"source[{row}] is padding alone (pad_id = {config.pad_id}): nothing to look at")
 
 
 def count_parameters(model_or_config: nn.Module | TransformerConfig) -> int:
