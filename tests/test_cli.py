@@ -35,13 +35,44 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
-    assert {p.name for p in translator.iterdir()} == {"translator.json", "checkpoint.pt", "metrics.jsonl"}
+    files = {"translator.json", "training.json", "checkpoint.pt", "metrics.jsonl"}
+    assert {p.name for p in translator.iterdir()} == files
 
 
 def test_a_resumed_run_goes_on_where_the_checkpoint_stands(translator):
-    assert run("train", translator, *TRAIN, *STEPS, "num_steps=8", "--resume") == 0
+    assert run("train", translator, *TRAIN, "--training", "num_steps=8", "--resume") == 0
     lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
-    assert [line["step_num"] for line in lines][-2:] == [7, 8]
+    assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_run_never_overwrites_another_and_keeps_its_settings(translator, capsys):
+    before = (translator / "checkpoint.pt").read_bytes()
+    assert run("train", translator, *TRAIN, *SMALL) == 2
+    assert "holds a trained translator; add --resume to go on, or name another folder" in capsys.readouterr().err
+    assert run("train", translator, *TRAIN, "--training", "batch_tokens=300", "--resume") == 2
+    assert "batch_tokens: a resumed run keeps its settings; only num_steps may change" in capsys.readouterr().err
+    assert run("train", translator, *TRAIN, "--model", "d_ff=99", "--resume") == 2
+    assert "d_ff=99: a resumed run keeps its settings" in capsys.readouterr().err
+    assert (translator / "checkpoint.pt").read_bytes() == before
+
+
+def test_records_past_the_checkpoint_are_written_anew(tmp_path):
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 2) == 0
+    with (tmp_path / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step_num": 5}\n{"step_num": 6}\n')  # steps that no checkpoint kept
+    assert run("train", tmp_path, *TRAIN, "--training", "num_steps=5", "--resume") == 0
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5]
+    assert "loss_nats_per_token" in lines[-1]
+
+
+def test_an_interrupt_says_that_the_checkpoint_stands(monkeypatch, capsys, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_pairs", interrupted)
+    assert run("train", tmp_path / "new", *TRAIN) == 130
+    assert "stopped; the last checkpoint stands" in capsys.readouterr().err
 
 
 def test_a_time_limit_ends_a_run_with_a_checkpoint(tmp_path):

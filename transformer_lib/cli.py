@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 import torch
 
@@ -105,33 +105,58 @@ def new_translator(args: argparse.Namespace, pairs: list[tuple[str, str]]) -> Tr
 
 def run_train(args: argparse.Namespace) -> None:
     """Train on a corpus and write the translator, its checkpoint and its metrics into a folder."""
-    config = config_from_dict(TrainingConfig, {"num_steps": 2000, "batch_tokens": 4000} | _settings(args.training))
+    folder, checkpoint = args.translator, args.translator / "checkpoint.pt"
+    config = _resumed_settings(args) if args.resume else _new_settings(args)
     pairs, held_out = (load_pairs(args.data, split, args.source, args.target) for split in ("train", "val"))
     torch.manual_seed(config.seed)
-    translator = Translator.load(args.translator, args.device) if args.resume else new_translator(args, pairs)
-    model = translator.model
-    optimizer = adam(model, config)
-    steps_done = load_checkpoint(args.translator / "checkpoint.pt", model, optimizer) if args.resume else 0
-    translator.save(args.translator)
+    translator = Translator.load(folder, args.device) if args.resume else new_translator(args, pairs)
+    optimizer = adam(translator.model, config)
+    steps_done = load_checkpoint(checkpoint, translator.model, optimizer) if args.resume else 0
+    translator.save(folder)
+    (folder / "training.json").write_text(json.dumps(asdict(config)), encoding="utf-8")
+    size = f"{len(pairs)} pairs, {count_parameters(translator.model)} parameters"
+    print(f"{size}, {args.device}, {steps_done} steps done", file=sys.stderr)
     train_ids, val_ids = translator.encode(pairs), translator.encode(held_out)
-    print(f"{len(pairs)} pairs, {count_parameters(model)} parameters, {args.device}", file=sys.stderr)
-    records = train(model, optimizer, passes(train_ids, config), config, steps_done)
+    records = train(translator.model, optimizer, passes(train_ids, config), config, steps_done)
     stop_at = time.monotonic() + args.minutes * 60 if args.minutes else float("inf")
-    with (args.translator / "metrics.jsonl").open("a", encoding="utf-8") as metrics:
-        bar = _progress(records, config.num_steps, "training", steps_done)
+    bar = _progress(records, config.num_steps, "training", steps_done)
+    with _metrics(folder / "metrics.jsonl", steps_done) as metrics:
         for record in bar:
             line: dict[str, Any] = asdict(record)
             last = record.step_num == config.num_steps or time.monotonic() > stop_at
             if last or record.step_num % args.validate_every == 0:
-                line["val_perplexity"] = perplexity(model, token_batches(val_ids, config.batch_tokens))
-                save_checkpoint(args.translator / "checkpoint.pt", model, optimizer, record.step_num)
-                bar.set_postfix(
-                    loss=f"{record.loss_nats_per_token:.3f}", val_perplexity=f"{line['val_perplexity']:.2f}"
-                )
+                line["val_perplexity"] = perplexity(translator.model, token_batches(val_ids, config.batch_tokens))
+                save_checkpoint(checkpoint, translator.model, optimizer, record.step_num)
+                bar.set_postfix(loss=record.loss_nats_per_token, val_perplexity=line["val_perplexity"])
             metrics.write(json.dumps(line) + "\n")
             metrics.flush()
             if last:
                 break
+
+
+def _new_settings(args: argparse.Namespace) -> TrainingConfig:
+    if (args.translator / "checkpoint.pt").exists():
+        raise ValueError(f"{args.translator} holds a trained translator; add --resume to go on, or name another folder")
+    return config_from_dict(TrainingConfig, {"num_steps": 2000, "batch_tokens": 4000} | _settings(args.training))
+
+
+def _resumed_settings(args: argparse.Namespace) -> TrainingConfig:
+    saved, path = {}, args.translator / "training.json"
+    if path.exists():
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    given = _settings(args.training)
+    changed = [key for key in given if key in saved and key != "num_steps" and given[key] != saved[key]]
+    if args.model or changed:
+        what = ", ".join([*args.model, *changed])
+        raise ValueError(f"{what}: a resumed run keeps its settings; only num_steps may change")
+    return config_from_dict(TrainingConfig, saved | given)
+
+
+def _metrics(path: Path, steps_done: int) -> TextIO:
+    """The file of records, cut back to the steps that the checkpoint has behind it, to be written on."""
+    kept = path.read_text(encoding="utf-8").splitlines(keepends=True)[:steps_done] if path.exists() else []
+    path.write_text("".join(kept), encoding="utf-8")
+    return path.open("a", encoding="utf-8")
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
@@ -165,6 +190,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped; the last checkpoint stands", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -202,7 +230,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("translator", type=Path, help="folder of the translator")
+    folder = Path("translator")
+    common.add_argument("translator", type=Path, nargs="?", default=folder, help=f"its folder (default: {folder})")
     common.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
     corpus = argparse.ArgumentParser(add_help=False)
