@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ENV = ROOT / ".venv"
 STAMP = ENV / "complete"
 PYTHON = ENV / ("Scripts" if os.name == "nt" else "bin") / "python"
+# Each kernel would warn that it listens on a port of this machine; in a build that is noise.
+KERNEL_CONFIG = ENV / "etc" / "ipython" / "ipython_kernel_config.py"
 INPUTS = ("requirements-lock.txt", "pyproject.toml")
 
 
@@ -49,6 +51,8 @@ def install(update):
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     subprocess.run([*pip, "-r", "requirements-lock.txt"], check=True, cwd=ROOT)
     subprocess.run([*pip, "--no-deps", "--editable", "."], check=True, cwd=ROOT)
+    KERNEL_CONFIG.parent.mkdir(parents=True, exist_ok=True)
+    KERNEL_CONFIG.write_text('c = get_config()  # noqa: F821\nc.IPKernelApp.log_level = "ERROR"\n', "utf-8")
 
 
 def size_in_gb():
