@@ -141,7 +141,7 @@ class MultiHeadAttention(nn.Module):
 class AdditiveAttention(nn.Module):
     """Attention whose score is a network with one hidden layer of tanh units.
 
-        score(query, key) = w · tanh(W^Q query + W^K key)
+        score(query, key) = w · tanh(W^Q query + W^K key + b)
 
     Source: section 3.2.1, after Bahdanau et al. (2015) [additive].
     """
