@@ -53,10 +53,8 @@ def main() -> None:
             "bleu_greedy": round(scores.bleu.score, 2),
             "bleu_signature": scores.bleu.signature,
             "learning_curve": [step for step in steps if "val_perplexity" in step],
-            "first_translations": [
-                {"source": source, "reference": reference, "hypothesis": hypothesis}
-                for (source, reference), hypothesis in zip(pairs[:SHOWN], scores.hypotheses, strict=False)
-            ],
+            # The corpus itself may not be passed on, so its sentences are not written down.
+            "hypotheses_of_the_first_sentences": scores.hypotheses[:SHOWN],
             **provenance(args.seed, time.monotonic() - started),
         },
     )

@@ -1,6 +1,7 @@
 """The promises that every chapter keeps, read from the sources."""
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -101,3 +102,21 @@ def test_no_filler_and_no_machine_paths(path):
     text = path.read_text("utf-8")
     assert not re.search(r"\b(simply|obviously|trivially|of course)\b", text, re.IGNORECASE)
     assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/", text)
+
+
+def test_the_readme_says_what_was_recorded():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    recorded = json.loads((ROOT / "experiments/results/multi30k_cpu.json").read_text("utf-8"))
+    assert f"**BLEU = {recorded['bleu_greedy']}** `{recorded['bleu_signature']}`" in readme
+    assert recorded["date"] in readme
+    assert recorded["command"] in readme
+    last = recorded["learning_curve"][-1]
+    assert f"| {last['step_num']:,} | {last['loss_nats_per_token']:.2f} | {last['val_perplexity']:.1f} |" in readme
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments/results").glob("*.json")), ids=lambda p: p.stem)
+def test_a_recorded_result_names_its_origin(path):
+    recorded = json.loads(path.read_text("utf-8"))
+    wanted = {"command", "commit", "seed", "device", "versions", "date", "seconds"}
+    assert wanted <= recorded.keys()
+    assert "dirty" not in recorded["commit"]
