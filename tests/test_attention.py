@@ -80,6 +80,15 @@ def test_gradients_agree_with_finite_differences():
 
 @pytest.mark.paper("scale")
 @pytest.mark.parametrize("d_k", [4, 64, 1024])
+def test_the_library_divides_scores_by_the_root_of_d_k(d_k):
+    query, key = torch.randn(1, d_k).double(), torch.randn(2, d_k).double() / d_k**0.25
+    _, weights = scaled_dot_product_attention(query, key, torch.randn(2, 3).double())
+    recovered = (weights[0, 0] / weights[0, 1]).log()  # the difference of the two scores
+    torch.testing.assert_close(recovered, (query[0] @ (key[0] - key[1])) / d_k**0.5)
+
+
+@pytest.mark.paper("scale")
+@pytest.mark.parametrize("d_k", [4, 64, 1024])
 def test_scores_have_variance_d_k_before_and_1_after_scaling(d_k):
     query, key = torch.randn(2, 20_000, d_k)
     products = (query * key).sum(-1)
@@ -183,6 +192,13 @@ def test_the_fused_kernel_equals_the_written_out_form(dtype):
     tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
     torch.testing.assert_close(fused, written_out, rtol=tolerance, atol=tolerance)
     assert fused[0, 2].abs().max() == 0
+
+
+@pytest.mark.paper("eq-1")
+def test_large_scores_do_not_overflow_in_half_precision():
+    query = torch.full((1, 64), 40.0, dtype=torch.float16)  # the dot product, 102,400, is past float16's 65,504
+    key, value = torch.cat([query, -query]), torch.tensor([[1.0], [2.0]], dtype=torch.float16)
+    assert scaled_dot_product_attention(query, key, value)[0].item() == 1.0
 
 
 @pytest.mark.paper("mha")

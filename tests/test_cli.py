@@ -45,15 +45,31 @@ def test_a_resumed_run_goes_on_where_the_checkpoint_stands(translator):
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
-def test_a_run_never_overwrites_another_and_keeps_its_settings(translator, capsys):
+def test_a_run_never_overwrites_another(translator, capsys):
     before = (translator / "checkpoint.pt").read_bytes()
     assert run("train", translator, *TRAIN, *SMALL) == 2
     assert "holds a trained translator; add --resume to go on, or name another folder" in capsys.readouterr().err
-    assert run("train", translator, *TRAIN, "--training", "batch_tokens=300", "--resume") == 2
-    assert "batch_tokens: a resumed run keeps its settings; only num_steps may change" in capsys.readouterr().err
-    assert run("train", translator, *TRAIN, "--model", "d_ff=99", "--resume") == 2
-    assert "d_ff=99: a resumed run keeps its settings" in capsys.readouterr().err
     assert (translator / "checkpoint.pt").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--training", "batch_tokens=300"], "batch_tokens = 300 (was 200)"),
+        (["--model", "d_ff=99"], "d_ff = 99 (was 16)"),
+        (["--source", "de", "--target", "en"], "source = 'de' (was 'en'), target = 'en' (was 'de')"),
+        (["--data", "multi30k"], "data = 'multi30k' (was 'number_words')"),
+        (["--tokenizer", "bpe"], "tokenizer = 'bpe' (was 'space')"),
+    ],
+)
+def test_a_resumed_run_keeps_its_settings(translator, capsys, arguments, message):
+    assert run("train", translator, "--resume", "--device", "cpu", *arguments) == 2
+    assert f"{message}: a resumed run keeps its settings; only num_steps may change" in capsys.readouterr().err
+
+
+def test_a_resumed_run_without_steps_left_says_so(translator, capsys):
+    assert run("train", translator, "--resume", "--device", "cpu", "--training", "num_steps=2") == 2
+    assert "num_steps = 2, but" in capsys.readouterr().err
 
 
 def test_records_past_the_checkpoint_are_written_anew(tmp_path):
@@ -66,25 +82,58 @@ def test_records_past_the_checkpoint_are_written_anew(tmp_path):
     assert "loss_nats_per_token" in lines[-1]
 
 
-def test_an_interrupt_says_that_the_checkpoint_stands(monkeypatch, capsys, tmp_path):
-    def interrupted(*_):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [(2, "stopped before the first checkpoint"), (4, "stopped at the checkpoint of step 3; --resume")],
+)
+def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, message):
+    real = cli.train
 
-    monkeypatch.setattr(cli, "load_pairs", interrupted)
-    assert run("train", tmp_path / "new", *TRAIN) == 130
-    assert "stopped; the last checkpoint stands" in capsys.readouterr().err
+    def interrupted(*arguments):
+        for record in real(*arguments):
+            yield record
+            if record.step_num == steps:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "train", interrupted)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 130
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "checkpoint.pt").exists() == (steps > 3)
 
 
-def test_a_time_limit_ends_a_run_with_a_checkpoint(tmp_path):
-    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--minutes", 1e-9, "--threads", 1) == 0
-    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
-    assert (tmp_path / "checkpoint.pt").exists()
+def test_the_seed_fixes_a_run(tmp_path):
+    losses = []
+    for name in ("one", "two"):
+        assert run("train", tmp_path / name, *TRAIN, *SMALL, *STEPS, "num_steps=3", "seed=5") == 0
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        losses.append([json.loads(line)["loss_nats_per_token"] for line in lines])
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("translator.json", b"", "translator.json is truncated or altered: Expecting value"),
+        ("translator.json", b"{}", "translator.json is altered or no translator of this library: KeyError('model')"),
+        ("translator.json", b"[]", "translator.json is altered: it should hold an object, not []"),
+        ("translator.json", b'"\xff"', "translator.json is truncated or altered"),
+        ("checkpoint.pt", b"PK", "checkpoint.pt is truncated, altered or no checkpoint of this library"),
+    ],
+)
+def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content, message):
+    for path in translator.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / name).write_bytes(content)
+    assert run("translate", tmp_path, "--device", "cpu") == 2
+    assert message in capsys.readouterr().err
 
 
 def test_translate_gives_a_line_for_every_line(translator, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", Stdin("forty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast"))
+    odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 1100
+    monkeypatch.setattr(sys, "stdin", Stdin(odd))
     assert run("translate", translator, "--device", "cpu") == 0
     captured = capsys.readouterr()
+    assert "line 6 has 1101 tokens; the first 1000 are read" in captured.err
     lines = captured.out.split("\n")
     assert len(lines) == 7
     assert lines[1] == lines[2] == lines[6] == ""
@@ -112,6 +161,12 @@ def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_pat
         (["--model", "num_head=4"], "error: unknown key 'num_head' for TransformerConfig; did you mean 'num_heads'?"),
         (["--training", "steps=4"], "error: unknown key 'steps' for TrainingConfig; did you mean 'num_steps'?"),
         (["--model", "d_model"], "error: 'd_model' is not a setting; write it as key=value"),
+        (["--model", "vocabulary_size=500"], "error: vocabulary_size: fixed by the tokenizer; see --vocabulary-size"),
+        (["--model", "p_drop=x"], "error: p_drop = 'x' must be at least 0 and less than 1"),
+        (["--validate-every", "0"], "error: validate_every = 0 must be an integer of at least 1"),
+        (["--vocabulary-size", "-1"], "error: vocabulary_size = -1 must be an integer of at least 1"),
+        (["--threads", "-1"], "error: threads = -1 must be an integer of at least 1"),
+        (["--device", "nonsense"], "error: device 'nonsense' cannot be used here"),
         (["--model", "norm_order=before"], "error: norm_order = 'before' is not one of 'post', 'pre'"),
     ],
 )
@@ -139,8 +194,10 @@ def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, mo
     data = ["--data", "multi30k", "--device", "cpu"]
     settings = ["--vocabulary-size", 1000, *SMALL, "--training", "num_steps=3", "batch_tokens=500"]
     assert run("train", tmp_path, *data, *settings) == 0
-    assert run("evaluate", tmp_path, *data, "--split", "val") == 0
-    assert "tok:13a" in capsys.readouterr().out
+    assert run("evaluate", tmp_path, "--device", "cpu", "--split", "val") == 0
+    out = capsys.readouterr().out
+    assert "tok:13a" in out
+    assert "on multi30k val" in out
     monkeypatch.setattr(sys, "stdin", Stdin(b"Ein Hund.\nZwei Hunde.\n"))
     assert run("translate", tmp_path, "--device", "cpu") == 0
     assert len(capsys.readouterr().out.splitlines()) == 2

@@ -21,7 +21,10 @@ from transformer_lib.config import config_from_dict
         ({"norm_order": "before"}, "norm_order = 'before' is not one of 'post', 'pre'"),
         ({"positions": "rotary"}, "positions = 'rotary' is not one of 'sinusoidal', 'learned'"),
         ({"activation": "tanh"}, "activation = 'tanh' is not one of"),
-        ({"eos_id": 100}, "eos_id = 100 must be at least 0 and less than the vocabulary's size, 100"),
+        ({"eos_id": 100}, "eos_id = 100 must be an integer of at least 0 and less than the vocabulary's size, 100"),
+        ({"p_drop": "x"}, "p_drop = 'x' must be at least 0 and less than 1"),
+        ({"pad_id": 0.5}, "pad_id = 0.5 must be an integer"),
+        ({"attention_bias": "no"}, "attention_bias = 'no' must be True or False"),
         ({"bos_id": 2}, "pad_id, bos_id and eos_id must differ"),
     ],
 )
@@ -36,9 +39,12 @@ def test_a_bad_model_setting_is_named_with_its_limit(setting, message):
     [
         ({"accumulate": 0}, "accumulate = 0 must be an integer of at least 1"),
         ({"epsilon_ls": 1.0}, "epsilon_ls = 1.0 must be at least 0 and less than 1"),
-        ({"epsilon": 0.0}, "epsilon = 0.0 must be greater than 0"),
+        ({"epsilon": 0.0}, "epsilon = 0.0 must be a number greater than 0"),
+        ({"epsilon": "x"}, "epsilon = 'x' must be a number greater than 0"),
+        ({"seed": "a"}, "seed = 'a' must be an integer"),
     ],
 )
+@pytest.mark.usefixtures("unchecked")
 def test_a_bad_training_setting_is_named_with_its_limit(setting, message):
     with pytest.raises(ValueError, match=message):
         TrainingConfig(**setting)

@@ -81,6 +81,12 @@ def test_a_limit_below_one_is_refused():
         greedy_decode(model(), SOURCE, max_length=0)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_a_source_without_a_batch_axis_is_refused():
+    with pytest.raises(ValueError, match=r"source has shape \(3,\)"):
+        greedy_decode(model(), torch.tensor([3, 4, 2]))
+
+
 def test_translate_gives_every_line_its_own_answer():
     tokenizer = WordTokenizer.train(["a b c d e f g"])
     m = model(vocabulary_size=len(tokenizer))

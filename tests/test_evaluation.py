@@ -58,6 +58,13 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large()
     assert perplexity(model, [make_batch([([3], [4, 5])])]) == pytest.approx(13, rel=1e-5)
 
 
+def test_a_model_past_all_measure_is_infinitely_perplexed():
+    model = Transformer(TINY)
+    with torch.no_grad():
+        model.embedding.weight *= 1e5  # logits tens of thousands of nats apart
+    assert perplexity(model, [make_batch([([3], [4, 7])])]) == math.inf
+
+
 @pytest.mark.parametrize("score", [bleu, exact_match])
 def test_unequal_or_no_sentences_are_refused(score):
     with pytest.raises(ValueError, match="2 hypotheses and 1 references; each needs the other"):

@@ -41,6 +41,12 @@ def test_equation_2_treats_every_position_alike():
     torch.testing.assert_close(layer(x)[:, order], layer(x[:, order]))
 
 
+@pytest.mark.parametrize(("name", "function"), [("gelu", nn.functional.gelu), ("silu", nn.functional.silu)])
+def test_other_activations_are_pytorchs(name, function):
+    layer, x = FeedForward(D_MODEL, D_FF, name), torch.randn(1, 5, D_MODEL)
+    torch.testing.assert_close(layer(x), layer.outer(function(layer.inner(x))))
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_activation_is_refused():
     with pytest.raises(ValueError, match="activation = 'swish' is not one of 'relu', 'gelu', 'silu'"):

@@ -67,7 +67,7 @@ def test_at_epsilon_0_equal_logits_cost_the_log_of_the_vocabulary():
 
 @pytest.mark.paper("label-smoothing")
 @pytest.mark.parametrize(
-    ("dtype", "extreme"), [(torch.float32, 1e30), (torch.float16, 65504.0), (torch.bfloat16, 1e30)]
+    ("dtype", "extreme"), [(dtype, torch.finfo(dtype).max) for dtype in (torch.float32, torch.float16, torch.bfloat16)]
 )
 def test_the_loss_is_finite_at_extreme_logits(dtype, extreme):
     z = torch.zeros(2, 5, VOCABULARY, dtype=dtype)
@@ -77,6 +77,26 @@ def test_the_loss_is_finite_at_extreme_logits(dtype, extreme):
     loss.backward()
     assert loss.isfinite()
     assert z.grad.isfinite().all()
+
+
+@pytest.mark.paper("label-smoothing")
+def test_without_smoothing_a_forbidden_token_costs_nothing():
+    z = torch.tensor([[[1.0, 2.0, -math.inf]]])
+    assert label_smoothing_loss(z, torch.tensor([[1]]), 0.0).item() == pytest.approx(math.log(1 + math.exp(-1)))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("shape", "target", "message"),
+    [
+        ((4, 3, 5), [[1, 2, 3]], r"target \(1, 3\) and logits \(4, 3, 5\) do not belong together"),
+        ((1, 3, 5), [[1]], r"target \(1, 1\) and logits \(1, 3, 5\) do not belong together"),
+        ((1, 2, 5), [[1, 9]], r"target\[0, 1\] = 9 is not in the vocabulary: ids run from 0 to 4"),
+    ],
+)
+def test_targets_that_do_not_fit_the_logits_are_refused(shape, target, message):
+    with pytest.raises(ValueError, match=message):
+        label_smoothing_loss(torch.randn(shape), torch.tensor(target))
 
 
 def test_token_losses_add_up_to_the_mean():

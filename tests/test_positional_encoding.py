@@ -74,6 +74,10 @@ def test_the_layer_gives_the_states_own_precision(dtype):
     assert torch.equal(SinusoidalPositions(D_MODEL)(states), sinusoids(LENGTH, D_MODEL, dtype=dtype))
 
 
+def test_a_device_may_be_named():
+    assert torch.equal(sinusoids(3, 4, device="cpu"), sinusoids(3, 4))
+
+
 @pytest.mark.paper("learned-pe")
 def test_learned_positions_are_trained_rows():
     layer = LearnedPositions(5, D_MODEL)

@@ -214,6 +214,23 @@ def test_every_float_dtype_computes(dtype):
     assert logits.isfinite().all()
 
 
+def test_matrices_start_within_glorots_bounds():
+    for module in Transformer(TINY).modules():
+        if isinstance(module, nn.Linear):
+            bound = (6 / (module.in_features + module.out_features)) ** 0.5
+            assert 0.8 * bound < module.weight.abs().max() <= bound
+
+
+def test_recorders_nest():
+    m = model()
+    with record_attention(m) as outer:
+        with record_attention(m) as inner:
+            m(SOURCE, TARGET_INPUT)
+        assert (len(outer), len(inner)) == (0, 6)
+        m(SOURCE, TARGET_INPUT)
+        assert len(outer) == 6
+
+
 def test_a_state_dict_is_plain_data_and_restores_the_function(tmp_path):
     m = model()
     torch.save(m.state_dict(), tmp_path / "weights.pt")

@@ -1,4 +1,4 @@
-"""Attention: equation (1), several heads of it side by side, and the additive form it replaced."""
+"""Attention: equation (1), several heads of it side by side, and its additive rival."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,8 @@ def scaled_dot_product_attention(
         ValueError: a mask that is not boolean or does not broadcast to (..., queries, keys).
     """
     d_k = query.size(-1)
-    scores = query @ key.transpose(-2, -1) / math.sqrt(d_k)  # (..., queries, keys)
+    # Divided before the product, which could overflow in half precision.
+    scores = (query / math.sqrt(d_k)) @ key.transpose(-2, -1)  # (..., queries, keys)
     weights = masked_softmax(scores, mask)
     return weights @ value, weights  # (..., queries, d_v), (..., queries, keys)
 

@@ -1,6 +1,7 @@
 """The sizes of a model and the settings of its training, with every row of Table 3."""
 
 import difflib
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
@@ -13,14 +14,14 @@ Activation = Literal["relu", "gelu", "silu"]
 def check_positive(**sizes: int) -> None:
     """Raise ValueError for the first size that is not an integer of at least 1."""
     for name, value in sizes.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} = {value!r} must be an integer of at least 1")
 
 
 def check_fraction(**fractions: float) -> None:
     """Raise ValueError for the first number outside [0, 1)."""
     for name, value in fractions.items():
-        if not 0.0 <= value < 1.0:
+        if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0.0 <= value < 1.0:
             raise ValueError(f"{name} = {value!r} must be at least 0 and less than 1")
 
 
@@ -83,8 +84,11 @@ class TransformerConfig:
         special = {name: getattr(self, name) for name in ("pad_id", "bos_id", "eos_id")}
         smallest = min(self.vocabulary_size, self.source_vocabulary_size or self.vocabulary_size)
         for name, value in special.items():
-            if not 0 <= value < smallest:
-                raise ValueError(f"{name} = {value} must be at least 0 and less than the vocabulary's size, {smallest}")
+            if not isinstance(value, int) or not 0 <= value < smallest:
+                limit = f"at least 0 and less than the vocabulary's size, {smallest}"
+                raise ValueError(f"{name} = {value!r} must be an integer of {limit}")
+        if not isinstance(self.attention_bias, bool):
+            raise ValueError(f"attention_bias = {self.attention_bias!r} must be True or False")
         if len(set(special.values())) < len(special):
             raise ValueError(f"pad_id, bos_id and eos_id must differ; got {special}")
 
@@ -116,8 +120,10 @@ class TrainingConfig:
         names = ("num_steps", "batch_tokens", "accumulate", "warmup_steps")
         check_positive(**{name: getattr(self, name) for name in names})
         check_fraction(beta1=self.beta1, beta2=self.beta2, epsilon_ls=self.epsilon_ls)
-        if not self.epsilon > 0:
-            raise ValueError(f"epsilon = {self.epsilon!r} must be greater than 0")
+        if not isinstance(self.epsilon, numbers.Real) or not self.epsilon > 0:
+            raise ValueError(f"epsilon = {self.epsilon!r} must be a number greater than 0")
+        if not isinstance(self.seed, numbers.Integral):
+            raise ValueError(f"seed = {self.seed!r} must be an integer")
 
 
 AnyConfig = TypeVar("AnyConfig", TransformerConfig, TrainingConfig)

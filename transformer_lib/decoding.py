@@ -13,6 +13,8 @@ from .data.tokenizers import Tokenizer
 from .shapes import SourceIds
 from .transformer import Transformer
 
+MAX_SOURCE_TOKENS = 1000  # of one sentence in `translate`; attention's memory grows with the square
+
 
 @torch.no_grad()
 def greedy_decode(
@@ -35,14 +37,13 @@ def greedy_decode(
     if max_length is not None and max_length < 1:
         raise ValueError(f"max_length = {max_length} must be at least 1")
     config = model.config
-    source_lengths = (source != config.pad_id).sum(dim=1)
-    limits = source_lengths + 50
-    if max_length is not None:
-        limits = torch.full_like(source_lengths, max_length)
-    if config.positions == "learned":
-        limits = limits.clamp(max=config.max_positions)
     with evaluation_mode(model):
         memory = model.encode(source)
+        limits = (source != config.pad_id).sum(dim=1) + 50
+        if max_length is not None:
+            limits = torch.full_like(limits, max_length)
+        if config.positions == "learned":
+            limits = limits.clamp(max=config.max_positions)
         tokens = source.new_full((source.size(0), 1), config.bos_id)  # (batch, 1), and grows
         open_rows = torch.ones_like(limits, dtype=torch.bool)
         while open_rows.any():
@@ -71,7 +72,7 @@ def translate(
     source_tokenizer: Tokenizer,
     target_tokenizer: Tokenizer,
     batch_size: int = 64,
-    max_source_tokens: int = 1000,
+    max_source_tokens: int = MAX_SOURCE_TOKENS,
 ) -> Iterator[tuple[int, str]]:
     """Translate each sentence; yields its index and its translation, sentences of like length together.
 

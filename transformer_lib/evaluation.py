@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -29,14 +29,19 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool =
         ValueError: different numbers of hypotheses and references, or none.
     """
     _check_lengths(hypotheses, references)
+    # force: text tokenized beforehand is scored without a warning; the signature says so ("tok:none").
+    metric = import_sacrebleu()(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+    score = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return Bleu(score, str(metric.get_signature()))
+
+
+def import_sacrebleu() -> Any:
+    """SacreBLEU's metric. Raises ImportError with the extra that brings it."""
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
         raise ImportError("BLEU needs sacrebleu: pip install 'transformer-lib[text]'") from error
-    # force: text tokenized beforehand is scored without a warning; the signature says so ("tok:none").
-    metric = BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
-    score = metric.corpus_score(list(hypotheses), [list(references)]).score
-    return Bleu(score, str(metric.get_signature()))
+    return BLEU
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
@@ -63,7 +68,7 @@ def perplexity(model: Transformer, batches: Iterable[Batch]) -> float:
             tokens += batch.target_tokens
     if not tokens:
         raise ValueError("no batches: perplexity is a mean over target tokens and there are none")
-    return math.exp(nats / tokens)
+    return math.exp(nats / tokens) if nats / tokens < 700 else math.inf  # exp(710) is past the largest float
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:

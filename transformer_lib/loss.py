@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .config import check_fraction
+from .embeddings import check_ids
 from .shapes import Logits, Scalar, TargetIds
 
 
@@ -20,7 +21,7 @@ def label_smoothing_loss(logits: Logits, target: TargetIds, epsilon_ls: float = 
         epsilon_ls: ε, in [0, 1); 0 gives the plain cross-entropy.
 
     Raises:
-        ValueError: ε out of range, or a target of padding alone.
+        ValueError: a target of padding alone, or as token_losses does.
     """
     real_tokens = (target != pad_id).sum()
     if not torch.compiler.is_compiling() and real_tokens == 0:
@@ -34,10 +35,21 @@ def token_losses(
     """The smoothed cross-entropy of each target token in nats, and 0 at padding.
 
     Half-precision logits are computed with in float32.
+
+    Raises:
+        ValueError: ε out of range, shapes that differ, or an id outside the vocabulary.
     """
     check_fraction(epsilon_ls=epsilon_ls)
+    if target.shape != logits.shape[:-1]:
+        raise ValueError(
+            f"target {tuple(target.shape)} and logits {tuple(logits.shape)} do not belong "
+            "together: one target for each row of logits"
+        )
+    if not torch.compiler.is_compiling():
+        check_ids("target", target, logits.size(-1))
     precise = logits if logits.dtype == torch.float64 else logits.float()
-    log_probabilities = precise.log_softmax(dim=-1)  # (batch, target, vocabulary)
+    # (batch, target, vocabulary). The limit keeps 0 · ln 0 and sums over the vocabulary finite.
+    log_probabilities = precise.log_softmax(dim=-1).clamp(min=-1e30)
     right_token = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
     every_token = log_probabilities.mean(dim=-1)
     losses = -(1 - epsilon_ls) * right_token - epsilon_ls * every_token

@@ -13,7 +13,7 @@ def sinusoids(
     base: float = 10000.0,
     *,
     dtype: torch.dtype = torch.float32,
-    device: torch.device | None = None,
+    device: torch.device | str | None = None,
 ) -> Float[Tensor, "length d_model"]:
     """Sines and cosines of the position, at d_model / 2 frequencies.
 
@@ -38,7 +38,7 @@ def sinusoids(
         raise ValueError(f"base = {base!r} must be greater than 1; the paper's is 10000")
     # float64, because at position 10,000 a float32 angle is wrong in the fourth digit.
     # Apple's GPUs (mps) lack it.
-    computed_on = "cpu" if device is not None and device.type == "mps" else device
+    computed_on = "cpu" if str(device).startswith("mps") else device
     exact = {"dtype": torch.float64, "device": computed_on}
     position = torch.arange(length, **exact)[:, None]  # (length, 1)
     exponent = torch.arange(0, d_model, 2, **exact) / d_model  # (d_model / 2)

@@ -176,17 +176,18 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Float[Tensor, "ba
     """
     weights: dict[str, Tensor] = {}
     attentions = dict(_attentions(model))
+    before = {name: attention.recorder for name, attention in attentions.items()}
     for name, attention in attentions.items():
         attention.recorder = lambda recorded, name=name: weights.update({name: recorded})
     try:
         yield weights
     finally:
-        for attention in attentions.values():
-            attention.recorder = None
+        for name, attention in attentions.items():
+            attention.recorder = before[name]
 
 
 def _attentions(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
-            stack, _, i, role = name.split(".")  # as in decoder.layers.0.cross_attention
+            stack, _, i, role = name.split(".")[-4:]  # as in decoder.layers.0.cross_attention
             yield f"{stack}.{i}.{role.removesuffix('_attention')}", module

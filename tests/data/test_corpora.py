@@ -1,5 +1,6 @@
 import gzip
 import hashlib
+import http.client
 import shutil
 import urllib.error
 
@@ -80,6 +81,15 @@ def test_an_unreachable_upstream_says_how_to_place_the_file(upstream, tmp_path):
     ) as error:
         fetch(tmp_path / "file.gz", URL, SHA256)
     assert f"download {URL} to {tmp_path / 'file.gz'}" in str(error.value)
+
+
+def test_a_broken_download_is_reported(monkeypatch, tmp_path):
+    def broken(_url, timeout):
+        raise http.client.IncompleteRead(b"half")
+
+    monkeypatch.setattr(corpora.urllib.request, "urlopen", broken)
+    with pytest.raises(FileNotFoundError, match="cannot be reached .*IncompleteRead"):
+        fetch(tmp_path / "file.gz", URL, SHA256)
 
 
 def test_the_data_folder_is_the_environments_or_a_cache(monkeypatch, tmp_path):

@@ -2,8 +2,8 @@
 
 import gzip
 import hashlib
+import http.client
 import os
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -82,7 +82,7 @@ def fetch(path: Path, url: str, sha256: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=60) as response:
             content = response.read()
-    except (urllib.error.URLError, OSError) as error:
+    except (OSError, http.client.HTTPException) as error:  # URLError is an OSError
         raise FileNotFoundError(f"{path} is missing and {url} cannot be reached ({error}). {by_hand}") from error
     _check_hash(content, sha256, url, by_hand)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 class Tokenizer(Protocol):
     """What the rest of the library asks of a tokenizer."""
 
+    lowercase: bool  # whether its output has lost its capitals
     bleu_tokenization: str  # what sacreBLEU must still do to its output: "13a", or "none" if it is words already
 
     def __len__(self) -> int:
@@ -117,6 +118,7 @@ class SubwordTokenizer:
     A piece that begins a word is written with ▁ before it. A character never seen in training is `<unk>`.
     """
 
+    lowercase = False
     bleu_tokenization = "13a"
 
     def __init__(self, model: Any):
