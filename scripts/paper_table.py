@@ -43,14 +43,16 @@ def _cell(text: str) -> str:
 def _code(row: Row, address: Address) -> str:
     if row.file is None:
         return "–"
-    return f"[`{row.function or Path(row.file).name}`]({address.blob(row.file)})"
+    name = row.function.rpartition(".")[2] if row.function else Path(row.file).name
+    return f"[`{name}`]({address.blob(row.file)})"
 
 
 def _test(row: Row, address: Address) -> str:
     if row.test is None:
         return "–"
     file, _, name = row.test.partition("::")
-    return f"[`{name or Path(file).name}`]({address.blob(file)})"
+    words = name.removeprefix("test_").replace("_", " ")  # the name of a test is a sentence
+    return f"[{words or Path(file).name}]({address.blob(file)})"
 
 
 def _chapter(row: Row) -> str:

@@ -67,12 +67,13 @@ def chapters() -> dict[str, list[str]]:
 
 
 def rows() -> list[Row]:
-    """One row for each id, in the paper's order of topics, with the first function, test and chapter found."""
+    """One row for each id: the first function found, a test from the file of its name, and the chapter."""
     by_function, by_test, by_chapter = functions(), tests(), chapters()
     result = []
     for paper_id, (place, statement) in PAPER_IDS.items():
         function, file = by_function.get(paper_id, [(None, None)])[0]
-        test = by_test.get(paper_id, [None])[0]
+        tests_of_file = [name for name in by_test.get(paper_id, []) if file and f"test_{Path(file).stem}.py" in name]
+        test = (tests_of_file or by_test.get(paper_id, [None]))[0]
         chapter = by_chapter.get(paper_id, [None])[0]
         result.append(Row(paper_id, place, statement, chapter, function, file, test))
     return result

@@ -278,10 +278,8 @@ def test_a_listing_to_run_is_a_code_cell(convert: Convert) -> None:
 
 def test_the_table_of_correspondence(convert: Convert) -> None:
     text = markdown(convert("(eq-1)=\n## Attention\n\n```{correspondence}\n```"))
-    assert (
-        f"| §3.2.1 | lp(\\|Y\\|) | [page]({SITE}page.html#eq-1) | [`layers.double`]({BLOB}library/layers.py) |" in text
-    )
-    assert f"[`test_double`]({BLOB}tests/test_layers.py)" in text
+    assert f"| §3.2.1 | lp(\\|Y\\|) | [page]({SITE}page.html#eq-1) | [`double`]({BLOB}library/layers.py) |" in text
+    assert f"[double]({BLOB}tests/test_layers.py)" in text
     assert "| §6.1 | beam 4 | – | – | – |" in text
 
 
