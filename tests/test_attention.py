@@ -194,6 +194,32 @@ def test_the_fused_kernel_equals_the_written_out_form(dtype):
     assert fused[0, 2].abs().max() == 0
 
 
+@pytest.mark.paper("mha")
+def test_gradients_of_several_heads_agree_with_finite_differences():
+    layer = MultiHeadAttention(4, 2, 3, 2, bias=True).double()
+    x = torch.randn(1, 3, 4, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: layer(x, x, x, causal_mask(3)), (x, *layer.parameters()))
+
+
+@given(st.integers(1, 4), st.integers(1, 5), st.integers(1, 5), st.integers(1, 6), st.integers(1, 6), st.data())
+@settings(max_examples=40, deadline=None)
+@pytest.mark.paper("eq-1", "mha")
+def test_any_sizes_and_any_mask_equal_the_loops(heads, queries, keys, d_k, d_v, data):
+    size = queries * keys
+    mask = torch.tensor(data.draw(st.lists(st.booleans(), min_size=size, max_size=size))).view(queries, keys)
+    query, key, value = (
+        torch.randn(1, heads, n, width, dtype=torch.float64) for n, width in ((queries, d_k), (keys, d_k), (keys, d_v))
+    )
+    output, weights = scaled_dot_product_attention(query, key, value, mask)
+    fused = MultiHeadAttention._fused(query, key, value, mask)
+    torch.testing.assert_close(fused, output, **DOUBLE)
+    for h in range(heads):
+        rows = (x[0, h].numpy() for x in (query, key, value))
+        expected = reference.attention(*rows, mask.numpy())
+        np.testing.assert_allclose(output[0, h], expected[0], **DOUBLE)
+        np.testing.assert_allclose(weights[0, h], expected[1], **DOUBLE)
+
+
 @pytest.mark.paper("eq-1")
 def test_large_scores_do_not_overflow_in_half_precision():
     query = torch.full((1, 64), 40.0, dtype=torch.float16)  # the dot product, 102,400, is past float16's 65,504

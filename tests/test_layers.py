@@ -41,6 +41,13 @@ def test_equation_2_treats_every_position_alike():
     torch.testing.assert_close(layer(x)[:, order], layer(x[:, order]))
 
 
+@pytest.mark.paper("eq-2")
+def test_gradients_of_equation_2_agree_with_finite_differences():
+    layer = FeedForward(3, 5).double()
+    x = torch.randn(1, 4, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x, *_: layer(x), (x, *layer.parameters()))
+
+
 @pytest.mark.parametrize(("name", "function"), [("gelu", nn.functional.gelu), ("silu", nn.functional.silu)])
 def test_other_activations_are_pytorchs(name, function):
     layer, x = FeedForward(D_MODEL, D_FF, name), torch.randn(1, 5, D_MODEL)

@@ -57,6 +57,15 @@ def test_a_shift_is_one_rotation_of_each_pair(offset):
 
 
 @pytest.mark.paper("pe-linear")
+def test_every_shift_up_to_500_rotates_by_the_offset_alone():
+    # Complex numbers instead of matrices: cos + i sin, turned by multiplication with one number for each frequency.
+    encodings = table(600)
+    hands = torch.complex(encodings[:, 1::2], encodings[:, 0::2])  # (600, d_model / 2)
+    for offset in range(1, 501):
+        torch.testing.assert_close(hands[:-offset] * hands[offset], hands[offset:], rtol=0, atol=1e-11)
+
+
+@pytest.mark.paper("pe-linear")
 def test_the_dot_product_of_two_encodings_depends_on_their_offset_alone():
     encodings = table(50)
     products = encodings @ encodings.T

@@ -115,11 +115,30 @@ def test_no_logit_depends_on_a_later_input(norm_order):
         assert reached.tolist() == [i <= position for i in range(4)]
 
 
-def test_more_padding_changes_nothing():
-    m = model()
+@pytest.mark.parametrize("training", [False, True])  # without dropout the two modes are the same function
+def test_more_padding_changes_nothing(training):
+    m = model().train(training)
     padding = torch.zeros(2, 3, dtype=torch.long)
     longer = m(torch.cat([SOURCE, padding], 1), torch.cat([TARGET_INPUT, padding], 1))
     torch.testing.assert_close(longer[:, :4], m(SOURCE, TARGET_INPUT))
+
+
+def test_the_order_of_the_batch_does_not_matter():
+    m = model()
+    torch.testing.assert_close(m(SOURCE.flip(0), TARGET_INPUT.flip(0)), m(SOURCE, TARGET_INPUT).flip(0))
+
+
+@pytest.mark.paper("pe")
+def test_without_positions_an_encoder_cannot_read_order():
+    m = model()
+    states, order = torch.randn(1, 5, 10).double(), torch.tensor([3, 0, 4, 1, 2])
+    everywhere = torch.ones(1, 1, 5, 5, dtype=torch.bool)
+    encoded = m.encoder(states, everywhere)
+    torch.testing.assert_close(m.encoder(states[:, order], everywhere), encoded[:, order])
+    positions = m.positions(states)
+    with_positions = m.encoder(states + positions, everywhere)
+    shuffled = m.encoder(states[:, order] + positions, everywhere)
+    assert (shuffled - with_positions[:, order]).abs().max() > 0.1
 
 
 def test_a_sentence_does_not_depend_on_its_neighbours():
@@ -182,6 +201,14 @@ def test_the_closed_form_counts_what_is_built(changes):
 
 
 @pytest.mark.paper("table-3")
+@pytest.mark.parametrize("name", TABLE_3)
+def test_the_closed_form_counts_every_row_of_table_3(name):
+    with torch.device("meta"):  # shapes without memory: big has 213 million parameters
+        built = Transformer(TABLE_3[name].model)
+    assert count_parameters(TABLE_3[name].model) == count_parameters(built)
+
+
+@pytest.mark.paper("table-3")
 def test_differences_between_rows_agree_with_the_paper_to_its_rounding():
     base = TABLE_3["base"]
     for name, row in TABLE_3.items():
@@ -240,7 +267,7 @@ def test_a_state_dict_is_plain_data_and_restores_the_function(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_compiled_model_is_the_same_function():
+def test_a_compiled_and_an_exported_model_are_the_same_function():
     # In a process of its own: the shape checks of this test run cannot be compiled. The backend stops short of C++:
     # that last stage is PyTorch's, needs a compiler on the machine, and fails in a folder with a space in its name.
     program = """
@@ -250,6 +277,8 @@ model = Transformer(TransformerConfig(vocabulary_size=17, num_layers=1, d_model=
 source, target = torch.randint(3, 17, (2, 5)), torch.randint(3, 17, (2, 4))
 compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
 torch.testing.assert_close(compiled(source, target), model(source, target))
+exported = torch.export.export(model, (source, target)).module()
+torch.testing.assert_close(exported(source, target), model(source, target))
 print("same")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
