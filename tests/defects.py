@@ -1,0 +1,298 @@
+"""Faults of one line, each of a kind that was really made somewhere. The tests must catch every one.
+
+A defect is a piece of the package's source that occurs exactly once, and what stands there when the mistake is made.
+"""
+
+from typing import NamedTuple
+
+
+class Defect(NamedTuple):
+    """One mistake, and the test file that is expected to notice it."""
+
+    name: str
+    file: str  # below transformer_lib
+    right: str
+    wrong: str
+    caught_by: str  # below tests
+
+
+DEFECTS = [
+    Defect("scores divided by d_k", "attention.py", "math.sqrt(d_k)", "d_k", "test_attention.py"),
+    Defect("scores not divided", "attention.py", "(query / math.sqrt(d_k))", "query", "test_attention.py"),
+    Defect(
+        "softmax over the queries",
+        "attention.py",
+        "return scores.softmax(dim=-1)",
+        "return scores.softmax(dim=-2)",
+        "test_attention.py",
+    ),
+    Defect(
+        "mask multiplies the scores",
+        "attention.py",
+        "scores.masked_fill(~mask, -math.inf)",
+        "(scores * mask)",
+        "test_attention.py",
+    ),
+    Defect("masked scores are -1e9", "attention.py", "(~mask, -math.inf)", "(~mask, -1e9)", "test_attention.py"),
+    Defect(
+        "a row with nothing to look at is NaN",
+        "attention.py",
+        "return weights.masked_fill(~mask, 0.0)",
+        "return weights",
+        "test_attention.py",
+    ),
+    Defect(
+        "values projected with the key matrix",
+        "attention.py",
+        "self._split(self.value_projection(value))",
+        "self._split(self.key_projection(value))",
+        "test_attention.py",
+    ),
+    Defect(
+        "heads split without the transpose",
+        "attention.py",
+        "states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)",
+        "states.reshape(states.size(0), self.num_heads, states.size(1), -1)",
+        "test_attention.py",
+    ),
+    Defect("the past is hidden", "masks.py", ".tril()", ".triu()", "test_masks.py"),
+    Defect("a position may not see itself", "masks.py", ".tril()", ".tril(-1)", "test_masks.py"),
+    Defect("padding mask on the query axis", "masks.py", "[:, None, None, :]", "[:, None, :, None]", "test_masks.py"),
+    Defect("padding mask inverted", "masks.py", "(tokens != pad_id)", "(tokens == pad_id)", "test_masks.py"),
+    Defect(
+        "sine and cosine swapped",
+        "positional_encoding.py",
+        "[angle.sin(), angle.cos()]",
+        "[angle.cos(), angle.sin()]",
+        "test_positional_encoding.py",
+    ),
+    Defect(
+        "base 1000",
+        "positional_encoding.py",
+        "base: float = 10000.0",
+        "base: float = 1000.0",
+        "test_positional_encoding.py",
+    ),
+    Defect(
+        "all sines, then all cosines",
+        "positional_encoding.py",
+        "angle.cos()], dim=-1)",
+        "angle.cos()], dim=-2)",
+        "test_positional_encoding.py",
+    ),
+    Defect(
+        "embeddings not scaled",
+        "embeddings.py",
+        "self.weight) * math.sqrt(self.weight.size(1))",
+        "self.weight)",
+        "test_embeddings.py",
+    ),
+    Defect(
+        "embeddings scaled twice",
+        "embeddings.py",
+        "* math.sqrt(self.weight.size(1))",
+        "* self.weight.size(1)",
+        "test_embeddings.py",
+    ),
+    Defect(
+        "source and target do not share their matrix",
+        "transformer.py",
+        "TokenEmbedding(config.source_vocabulary_size, config.d_model) if config.source_vocabulary_size else None",
+        "TokenEmbedding(config.source_vocabulary_size or config.vocabulary_size, config.d_model)",
+        "test_embeddings.py",
+    ),
+    Defect("pre-norm for post-norm", "layers.py", 'norm_order == "pre"', 'norm_order != "pre"', "test_layers.py"),
+    Defect(
+        "no residual connection",
+        "layers.py",
+        "self.norm(states + self.dropout(sublayer(states)))",
+        "self.norm(self.dropout(sublayer(states)))",
+        "test_layers.py",
+    ),
+    Defect(
+        "dropout active in evaluation",
+        "layers.py",
+        "self.norm(states + self.dropout(sublayer(states)))",
+        "self.norm(states + F.dropout(sublayer(states), 0.1))",
+        "test_layers.py",
+    ),
+    Defect(
+        "dropout on the residual too",
+        "layers.py",
+        "return states + self.dropout(sublayer(self.norm(states)))",
+        "return self.dropout(states + sublayer(self.norm(states)))",
+        "test_layers.py",
+    ),
+    Defect(
+        "no activation",
+        "layers.py",
+        "self.outer(self.activation(self.inner(states)))",
+        "self.outer(self.inner(states))",
+        "test_layers.py",
+    ),
+    Defect(
+        "cross-attention looks at the target",
+        "layers.py",
+        "self.cross_attention(x, memory, memory, source_mask)",
+        "self.cross_attention(x, x, x, target_mask)",
+        "test_layers.py",
+    ),
+    Defect(
+        "an extra final norm",
+        "transformer.py",
+        'nn.LayerNorm(config.d_model) if config.norm_order == "pre" else nn.Identity()',
+        "nn.LayerNorm(config.d_model)",
+        "test_transformer.py",
+    ),
+    Defect(
+        "no dropout on the embeddings",
+        "transformer.py",
+        "self.dropout(embedded + self.positions(embedded))",
+        "embedded + self.positions(embedded)",
+        "test_transformer.py",
+    ),
+    Defect(
+        "dropout before the positions are added",
+        "transformer.py",
+        "self.dropout(embedded + self.positions(embedded))",
+        "self.dropout(embedded) + self.positions(embedded)",
+        "test_transformer.py",
+    ),
+    Defect(
+        "the decoder sees the future",
+        "transformer.py",
+        "target_mask = causal & padding_mask(target_input, pad_id)",
+        "target_mask = padding_mask(target_input, pad_id) & causal.any()",
+        "test_transformer.py",
+    ),
+    Defect(
+        "the decoder looks at the source's padding",
+        "transformer.py",
+        "self.decoder(embedded, memory, target_mask, padding_mask(source, pad_id))",
+        "self.decoder(embedded, memory, target_mask, padding_mask(source, -1))",
+        "test_transformer.py",
+    ),
+    Defect(
+        "two masses on the right token",
+        "loss.py",
+        "-(1 - epsilon_ls) * right_token",
+        "-right_token",
+        "test_loss.py",
+    ),
+    Defect(
+        "label mass on the padding",
+        "loss.py",
+        "losses.masked_fill(target == pad_id, 0.0)",
+        "losses",
+        "test_loss.py",
+    ),
+    Defect(
+        "loss averaged over every position",
+        "loss.py",
+        "epsilon_ls, pad_id).sum() / real_tokens",
+        "epsilon_ls, pad_id).mean()",
+        "test_loss.py",
+    ),
+    Defect("the warm-up never ends", "training.py", "warmup_steps**-1.5", "warmup_steps**-0.5", "test_training.py"),
+    Defect(
+        "schedule stepped from 0",
+        "training.py",
+        "rate = learning_rate(step_num, model",
+        "rate = learning_rate(max(1, step_num - 1), model",
+        "test_training.py",
+    ),
+    Defect(
+        "Adam's usual β2",
+        "training.py",
+        "betas = (config.beta1, config.beta2)",
+        "betas = (config.beta1, 0.999)",
+        "test_training.py",
+    ),
+    Defect(
+        "the mean of the batches' means",
+        "training.py",
+        "losses.sum() / target_tokens",
+        "losses.sum() / batch.target_tokens / len(step_batches)",
+        "test_training.py",
+    ),
+    Defect(
+        "accumulation off by one",
+        "training.py",
+        "itertools.islice(batches, config.accumulate))",
+        "itertools.islice(batches, max(1, config.accumulate - 1)))",
+        "test_training.py",
+    ),
+    Defect("gradients never cleared", "training.py", "optimizer.zero_grad()", "optimizer", "test_training.py"),
+    Defect(
+        "a resumed run reads the data from the beginning",
+        "training.py",
+        "steps_done * config.accumulate",
+        "0 * config.accumulate",
+        "test_training.py",
+    ),
+    Defect(
+        "the random state is not restored",
+        "training.py",
+        'torch.set_rng_state(state["random_state"])',
+        'state["random_state"]',
+        "test_training.py",
+    ),
+    Defect(
+        "the average counts one checkpoint again and again",
+        "training.py",
+        "total[name] += weight",
+        "total[name] += first[name]",
+        "test_training.py",
+    ),
+    Defect(
+        "<eos> lost in the shift",
+        "data/batches.py",
+        "[[*target, eos_id] for _, target in pairs]",
+        "[[*target, pad_id] for _, target in pairs]",
+        "data/test_batches.py",
+    ),
+    Defect(
+        "no shift right",
+        "data/batches.py",
+        "[[bos_id, *target] for _, target in pairs]",
+        "[[*target, eos_id] for _, target in pairs]",
+        "data/test_batches.py",
+    ),
+    Defect(
+        "sentences not sorted by length",
+        "data/batches.py",
+        "order.sort(key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))",
+        "order",
+        "data/test_batches.py",
+    ),
+    Defect(
+        "vocabulary by rising frequency",
+        "data/tokenizers.py",
+        "(-counts[token], token)",
+        "(counts[token], token)",
+        "data/test_tokenizers.py",
+    ),
+    Defect(
+        "decoding from the padding id",
+        "decoding.py",
+        "(source.size(0), 1), config.bos_id)",
+        "(source.size(0), 1), config.pad_id)",
+        "test_decoding.py",
+    ),
+    Defect("the limit is the input plus 5", "decoding.py", ".sum(dim=1) + 50", ".sum(dim=1) + 5", "test_decoding.py"),
+    Defect("dropout on while decoding", "decoding.py", "    model.eval()", "    model.train()", "test_decoding.py"),
+    Defect(
+        "perplexity with smoothing",
+        "evaluation.py",
+        "batch.target_output, 0.0,",
+        "batch.target_output, 0.1,",
+        "test_evaluation.py",
+    ),
+    Defect(
+        "test numbers among the training numbers",
+        "data/number_words.py",
+        '"train": (2 * held_out, len(drawn))',
+        '"train": (held_out // 2, len(drawn))',
+        "data/test_number_words.py",
+    ),
+]
