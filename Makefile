@@ -34,10 +34,10 @@ serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@$(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
 test: env ## Run all tests (one file, one test: ARGS="tests/test_masks.py -k causal")
-	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-fast: env ## Run the tests that take no more than a few seconds each
-	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" $(ARGS)
+	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
 
 check: env ## Check style, types, notebooks and addresses; change nothing
 	$(PY) -m ruff check .

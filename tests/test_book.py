@@ -120,3 +120,12 @@ def test_a_recorded_result_names_its_origin(path):
     wanted = {"command", "commit", "seed", "device", "versions", "date", "seconds"}
     assert wanted <= recorded.keys()
     assert "dirty" not in recorded["commit"]
+
+
+def test_the_readmes_example_runs(capsys):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    [example] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    exec(compile(example, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "63045632"  # the comment beside it says so
+    assert printed[1] == "torch.Size([2, 8, 2, 4])"
