@@ -11,6 +11,7 @@ role that is not known here is an error, so that nothing reaches a reader as raw
 import argparse
 import hashlib
 import json
+import re
 from pathlib import Path
 
 import nbformat
@@ -32,6 +33,22 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+
+
+RECORDED = re.compile(r'Path\("\.\./(experiments/results/[\w-]+\.json)"\)\.read_text\("utf-8"\)')
+
+
+def _with_records(source: str, root: Path) -> str:
+    """The code with each recorded result that it reads from a file written out: a notebook stands alone."""
+
+    def text(match: re.Match[str]) -> str:
+        recorded = json.loads((root / match[1]).read_text("utf-8"))
+        compact = json.dumps(recorded, ensure_ascii=False, separators=(",", ":")).replace("},{", "},\n{")
+        if json.loads(compact) != recorded or '"""' in compact:
+            raise PageError(f"{match[1]} cannot be written into a notebook")
+        return f'r"""{compact}"""'
+
+    return RECORDED.sub(text, source)
 
 
 def _is_run(block: Block) -> bool:
@@ -84,7 +101,8 @@ class Converter:
         tags = block.options.get("tags") or []
         if BOOK_ONLY not in tags:
             metadata = {"tags": tags} if tags else {}
-            self.cells.append(nbformat.v4.new_code_cell(block.text.strip("\n"), metadata=metadata))
+            source = _with_records(block.text.strip("\n"), self.plain.root)
+            self.cells.append(nbformat.v4.new_code_cell(source, metadata=metadata))
 
 
 def _opening(page: Page, plain: Plain, address: Address, has_code: bool) -> list[NotebookNode]:

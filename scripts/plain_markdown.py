@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import defect_table
 import paper_table
 from address import Address
 from book_index import Index, Page
@@ -201,6 +202,7 @@ class Plain:
             "list-table": self.list_table,
             "literalinclude": self.listing,
             "math": self.math,
+            "seeded-defects": lambda _block: defect_table.table(self.root, self.address),
             "solution": self.solution,
             "solution-start": self.solution,
             "table": self.table,

@@ -193,3 +193,49 @@ def transformer(weights, num_heads, source, target_input, pad_id, norm_order="po
         may_look(target_input, source, causal=False),
     )
     return states @ matrix.T
+
+
+def length_penalty(length, alpha):
+    """Wu et al. (2016): 1 at a length of 1, and growing with it."""
+    return ((5 + length) / 6) ** alpha
+
+
+def beam_search(log_probabilities, bos_id, eos_id, pad_id, beam_size, alpha, limit):
+    """Section 6.1 for one sentence -> [(score, tokens)], best first.
+
+    log_probabilities: a function from the tokens so far to the log-probability of each next token.
+    """
+    beam, finished = [(0.0, [bos_id])], []
+    for length in range(1, limit + 1):
+        extensions = []
+        for total, tokens in beam:
+            for token, log_probability in enumerate(log_probabilities(tokens)):
+                if token != pad_id:
+                    extensions.append((total + log_probability, [*tokens, token]))
+        extensions.sort(key=lambda extension: -extension[0])
+        for total, tokens in extensions[:beam_size]:
+            if tokens[-1] == eos_id:
+                finished.append((total / length_penalty(length, alpha), tokens[1:]))
+        beam = [e for e in extensions if e[1][-1] != eos_id][:beam_size]
+        if length == limit:
+            finished += [(total / length_penalty(length, alpha), tokens[1:]) for total, tokens in beam]
+        finished = sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]
+        best_open = beam[0][0] / length_penalty(length, alpha)
+        if len(finished) == beam_size and finished[-1][0] >= best_open:
+            break
+    return finished
+
+
+def every_sentence(log_probabilities, bos_id, eos_id, pad_id, alpha, limit):
+    """Every output of at most `limit` tokens with its score, best first: what no beam can improve on."""
+    found, unfinished = [], [(0.0, [bos_id])]
+    while unfinished:
+        total, tokens = unfinished.pop()
+        length = len(tokens) - 1
+        if length > 0 and (tokens[-1] == eos_id or length == limit):
+            found.append((total / length_penalty(length, alpha), tokens[1:]))
+            continue
+        for token, log_probability in enumerate(log_probabilities(tokens)):
+            if token != pad_id:
+                unfinished.append((total + log_probability, [*tokens, token]))
+    return sorted(found, key=lambda hypothesis: -hypothesis[0])

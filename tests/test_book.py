@@ -7,12 +7,15 @@ from pathlib import Path
 
 import jupytext
 import pytest
+from defects import DEFECTS
 
 import transformer_lib
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ("index", "notation")
-CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT]
+APPENDICES = [ROOT / "book" / f"{name}.md" for name in ("common_mistakes", "differences")]
+CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT and p not in APPENDICES]
+ALL = CHAPTERS + APPENDICES
 PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}
 
 
@@ -25,10 +28,15 @@ def chapter(request):
     return request.param
 
 
+every_page = pytest.mark.parametrize("chapter", ALL, ids=lambda p: p.stem)
+with_exercises = pytest.mark.parametrize("chapter", [*CHAPTERS, APPENDICES[0]], ids=lambda p: p.stem)
+
+
 def test_there_are_chapters():
     assert {"attention", "masks", "positional_encoding", "encoder_decoder", "training"} <= {p.stem for p in CHAPTERS}
 
 
+@every_page
 def test_a_chapter_opens_with_its_question_and_its_minutes(chapter):
     text = chapter.read_text("utf-8")
     box = text[text.index(":::{admonition}") : text.index(":::", text.index(":::{admonition}") + 4)]
@@ -51,6 +59,7 @@ def test_the_loops_come_before_the_librarys_version(chapter):
     assert 0 < text.index("../tests/reference.py") < text.index("../transformer_lib/")
 
 
+@every_page
 def test_a_chapter_is_taken_away_in_three_lines(chapter):
     text = chapter.read_text("utf-8")
     ending = text[text.index("## To take away") :]
@@ -58,6 +67,7 @@ def test_a_chapter_is_taken_away_in_three_lines(chapter):
     assert "{cite:" in ending
 
 
+@with_exercises
 def test_exercises_have_solutions_and_checks(chapter):
     text = chapter.read_text("utf-8")
     exercises = re.findall(r"```\{exercise(?:-start)?\} .*\n:label: (ex-[\w-]+)", text)
@@ -72,10 +82,12 @@ def test_exercises_have_solutions_and_checks(chapter):
     assert len(re.findall(r"\*(Easy|Medium|Hard), \d+ minutes\.\*", text)) == len(exercises)
 
 
+@with_exercises
 def test_a_chapter_asserts_its_claims(chapter):
     assert sum(cell.source.count("assert ") for cell in code_cells(chapter)) >= 10
 
 
+@every_page
 def test_a_chapter_never_defines_what_the_library_defines(chapter):
     for cell in code_cells(chapter):
         source = re.sub(r"^\s*[%!].*$", "", cell.source, flags=re.MULTILINE)
@@ -83,6 +95,7 @@ def test_a_chapter_never_defines_what_the_library_defines(chapter):
         assert not defined & PUBLIC
 
 
+@every_page
 def test_every_picture_has_words(chapter):
     for cell in code_cells(chapter):
         if "plt.show()" in cell.source:
@@ -95,6 +108,20 @@ def test_every_picture_has_words(chapter):
 def test_a_chapter_has_two_pictures(chapter):
     cells = [cell.source for cell in code_cells(chapter)]
     assert sum("plt.show()" in c or "description=" in c for c in cells) >= 2
+
+
+def test_the_differences_name_tests_that_exist():
+    named = re.findall(r'"([\w/]+\.py)::(test_\w+)"', (ROOT / "book" / "differences.md").read_text("utf-8"))
+    assert len(named) >= 20
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8"), f"{file} has no {name}"
+
+
+def test_the_recorded_defects_are_those_of_the_list():
+    recorded = json.loads((ROOT / "experiments/results/seeded_defects.json").read_text("utf-8"))
+    assert set(recorded["defects"]) == {defect.name for defect in DEFECTS if defect.runs}, (
+        "run experiments/seeded_defects.py again"
+    )
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda p: p.stem)

@@ -2,10 +2,13 @@ import io
 import json
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
 from transformer_lib import cli
+from transformer_lib.data import corpora
+from transformer_lib.data.number_words import number_pairs
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -24,8 +27,16 @@ class Stdin:
         return False
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_numbers():
+    """A small corpus: reading 20,000 pairs in every run would take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "number_pairs", partial(number_pairs, train_size=400, held_out=20))
+        yield
+
+
 @pytest.fixture(scope="module")
-def translator(tmp_path_factory):
+def translator(few_numbers, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "numbers"
     assert run("train", folder, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
     return folder
@@ -37,6 +48,25 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
     files = {"translator.json", "training.json", "checkpoint.pt", "metrics.jsonl"}
     assert {p.name for p in translator.iterdir()} == files
+
+
+def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatch):
+    words = {"train": "one two three", "val": "four", "test": "five"}
+    monkeypatch.setattr(cli, "load_pairs", lambda _corpus, split, _source, _target: [(words[split], words[split])] * 9)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1") == 0
+    tokenizer = cli.Translator.load(tmp_path).source_tokenizer
+    unknown = tokenizer.encode("five")
+    assert tokenizer.encode("four") == unknown
+    assert len({*tokenizer.encode("one two three"), *unknown}) == 4
+
+
+def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
+    monkeypatch.setattr(cli, "load_pairs", lambda *_: [("one", "eins"), ("two", "zwei")])
+    for beam_size, words in ((1, "greedy"), (4, "beam 4")):
+        assert run("evaluate", translator, "--split", "val", "--beam-size", beam_size, "--device", "cpu") == 0
+        assert f"en to de, {words}\n" in capsys.readouterr().out
+    assert run("evaluate", translator, "--beam-size", 0) == 2
+    assert "beam_size = 0 must be an integer of at least 1" in capsys.readouterr().err
 
 
 def test_a_resumed_run_goes_on_where_the_checkpoint_stands(translator):
@@ -150,7 +180,7 @@ def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_pat
     assert "on number_words test, en to de" in out
     assert "signature = nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:" in out
     assert "exact match = " in out
-    assert len((tmp_path / "out.txt").read_text().splitlines()) == 1000
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 20
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from transformer_lib.config import config_from_dict
         ({"p_drop": "x"}, "p_drop = 'x' must be at least 0 and less than 1"),
         ({"pad_id": 0.5}, "pad_id = 0.5 must be an integer"),
         ({"attention_bias": "no"}, "attention_bias = 'no' must be True or False"),
-        ({"bos_id": 2}, "pad_id, bos_id and eos_id must differ"),
+        ({"bos_id": 2}, "eos_id must differ from pad_id and bos_id"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

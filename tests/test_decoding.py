@@ -5,9 +5,10 @@ import pytest
 import reference
 import torch
 
-from transformer_lib import Transformer, TransformerConfig, greedy_decode
+from transformer_lib import Transformer, TransformerConfig, beam_search, greedy_decode
 from transformer_lib.data import WordTokenizer
-from transformer_lib.decoding import evaluation_mode, translate
+from transformer_lib.decoding import beam_hypotheses, evaluation_mode, length_penalty, translate
+from transformer_lib.layers import LayerCache
 
 TINY = TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, p_drop=0.3)
 SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
@@ -17,6 +18,24 @@ def model(**changes):
     m = Transformer(replace(TINY, **changes)).double()
     for p in m.parameters():
         p.data += 0.5 * torch.randn_like(p)
+    return m
+
+
+VARIANTS = [
+    {},
+    {"num_layers": 2, "norm_order": "pre"},
+    {"positions": "learned", "max_positions": 12, "attention_bias": True},
+    {"tied_output": False, "output_bias": True, "source_vocabulary_size": 12},
+    {"bos_id": 0, "final_norm": True},
+]
+
+
+def likely_to_end(m):
+    """The same model with less to choose between its tokens, <eos> among them: some candidates end early."""
+    last = m.decoder.norm if m.config.has_final_norm else m.decoder.layers[-1].feed_forward_norm.norm
+    with torch.no_grad():
+        last.weight *= 0.3
+        last.bias *= 0.3
     return m
 
 
@@ -43,6 +62,171 @@ def test_greedy_decoding_equals_the_loops(seed):
         assert set(ours[len(expected) :]) <= {0}
 
 
+@pytest.mark.paper("decode")
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_each_cached_step_gives_the_last_logits_of_the_whole_decoder(changes):
+    m = model(**changes).eval()
+    target_input = torch.randint(3, 11, (3, 6))
+    target_input[:, 0] = m.config.bos_id
+    expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
+    cache = m.start_decoding(SOURCE, limit=6)
+    for step in range(6):
+        logits = m.decode_next(target_input[:, step : step + 1], cache)
+        torch.testing.assert_close(logits[:, 0], expected[:, step])
+
+
+def test_sentences_may_leave_a_cache():
+    m = model().eval()
+    target_input = torch.randint(3, 11, (3, 4))
+    expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
+    cache = m.start_decoding(SOURCE, limit=4)
+    m.decode_next(target_input[:, :1], cache)
+    stay = torch.tensor([True, False, True])
+    cache.keep(stay)
+    logits = m.decode_next(target_input[stay, 1:2], cache)
+    torch.testing.assert_close(logits[:, 0], expected[stay, 1])
+
+
+def step_log_probabilities(m, row):
+    """What the model says of each next token, without a cache and for one sentence alone."""
+    source = SOURCE[row][SOURCE[row] != 0][None]
+    memory = m.eval().encode(source)
+
+    def after(tokens):
+        return m.decode(torch.tensor([tokens]), memory, source)[0, -1].log_softmax(-1).tolist()
+
+    return after
+
+
+@pytest.mark.paper("decode")
+@pytest.mark.parametrize(("beam_size", "alpha", "limit"), [(1, 0.0, 9), (2, 0.6, 4), (3, 1.0, 7), (4, 0.6, 9)])
+@pytest.mark.parametrize("changes", VARIANTS)
+def test_beam_search_equals_the_loops(beam_size, alpha, limit, changes):
+    m = likely_to_end(model(**changes))
+    found = beam_hypotheses(m, SOURCE, beam_size, alpha, max_length=limit)
+    best = beam_search(m, SOURCE, beam_size, alpha, max_length=limit).tolist()
+    for row in range(3):
+        with torch.no_grad():
+            expected = reference.beam_search(
+                step_log_probabilities(m, row), m.config.bos_id, 2, 0, beam_size, alpha, limit
+            )
+        assert [h.tokens for h in found[row]] == [tokens for _, tokens in expected]
+        np.testing.assert_allclose([h.score for h in found[row]], [score for score, _ in expected], rtol=1e-9)
+        assert [token for token in best[row] if token != 0] == expected[0][1]
+        for h in found[row]:
+            assert h.score == pytest.approx(h.log_probability / length_penalty(len(h.tokens), alpha))
+
+
+@pytest.mark.paper("decode")
+def test_a_beam_goes_on_while_a_candidate_that_is_open_scores_better():
+    m = model(tied_output=False, output_bias=True)
+    with torch.no_grad():  # token 3 is always the likeliest, <eos> the next: short candidates end first
+        m.own_output_embedding.weight.zero_()
+        m.output_bias.zero_()
+        m.output_bias[3], m.output_bias[2] = 3.0, 1.5
+    found = beam_hypotheses(m, SOURCE[:1], beam_size=2, alpha=1.5, max_length=9)[0]
+    with torch.no_grad():
+        expected = reference.beam_search(step_log_probabilities(m, 0), 1, 2, 0, 2, 1.5, 9)
+    assert [h.tokens for h in found] == [tokens for _, tokens in expected]
+    assert found[0].tokens == [3] * 9
+
+
+@pytest.mark.paper("decode")
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_a_beam_that_drops_nothing_finds_the_best_of_all_sentences(alpha):
+    m = likely_to_end(model(vocabulary_size=5, source_vocabulary_size=11))
+    found = beam_hypotheses(m, SOURCE, 4**4, alpha, max_length=4)
+    for row in range(3):
+        with torch.no_grad():
+            every = reference.every_sentence(step_log_probabilities(m, row), 1, 2, 0, alpha, 4)
+        assert len(every) == 1 + 3 + 9 + 27 * 4
+        assert [h.tokens for h in found[row][:20]] == [tokens for _, tokens in every[:20]]
+
+
+@pytest.mark.paper("decode")
+def test_one_candidate_without_penalty_is_greedy_decoding():
+    for seed in range(5):
+        torch.manual_seed(seed)
+        m = likely_to_end(model())
+        greedy = greedy_decode(m, SOURCE, 9)
+        assert torch.equal(beam_search(m, SOURCE, beam_size=1, alpha=0.0, max_length=9), greedy)
+
+
+@pytest.mark.paper("decode")
+def test_four_candidates_find_what_greedy_decoding_misses():
+    gains = []
+    for seed in range(10):
+        torch.manual_seed(seed)
+        m = likely_to_end(model())
+        one = beam_hypotheses(m, SOURCE, 1, 0.0, 9)
+        four = beam_hypotheses(m, SOURCE, 4, 0.0, 9)
+        gains += [f[0].log_probability - o[0].log_probability for o, f in zip(one, four, strict=True)]
+    assert max(gains) > 0.1
+    assert sum(gain > 0 for gain in gains) > sum(gain < 0 for gain in gains)  # no law, but the rule
+
+
+@pytest.mark.paper("decode")
+def test_a_larger_alpha_chooses_longer_sentences():
+    lengths = []
+    for alpha in (0.0, 0.6, 3.0):
+        torch.manual_seed(0)
+        found = beam_search(likely_to_end(model()), SOURCE, 8, alpha, max_length=9)
+        lengths.append((found != 0).sum().item())
+    assert lengths == sorted(lengths)
+    assert lengths[0] < lengths[-1]
+
+
+def test_the_length_penalty_is_one_at_length_one():
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 0.6) == pytest.approx(2**0.6)
+    assert length_penalty(20, 0.0) == 1.0
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_beams_sentence_does_not_depend_on_its_neighbours(beam_size):
+    m = likely_to_end(model())
+    together = beam_hypotheses(m, SOURCE, beam_size, max_length=9)
+    for row, source in enumerate(SOURCE):
+        [alone] = beam_hypotheses(m, source[source != 0][None], beam_size, max_length=9)
+        assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
+    backwards = beam_hypotheses(m, SOURCE.flip(0), beam_size, max_length=9)
+    assert [[h.tokens for h in row] for row in backwards[::-1]] == [[h.tokens for h in row] for row in together]
+
+
+@pytest.mark.paper("causal-mask", "decode")
+def test_a_candidate_depends_on_its_own_past_and_on_no_other_candidate(monkeypatch):
+    def append(cache, key, value):  # as LayerCache does, but without writing in place, which gradients forbid
+        cache.past = [torch.cat([old, new], 2) for old, new in zip(cache.past, (key, value), strict=True)]
+        return tuple(cache.past)
+
+    monkeypatch.setattr(LayerCache, "past", [torch.zeros(3, 2, 0, 3).double(), torch.zeros(3, 2, 0, 5).double()], False)
+    monkeypatch.setattr(LayerCache, "append", append)
+    m = model(num_layers=2).eval()
+    embedded = []
+    m.embedding.register_forward_hook(lambda _module, _inputs, output: embedded.append(output) or output.retain_grad())
+    cache = m.start_decoding(SOURCE, limit=3, beams=2)
+    embedded.clear()
+    tokens = torch.tensor([[3, 4]]).expand(3, 2)
+    # Candidates 0 and 1; then both extend candidate 1; then each extends itself.
+    descends = torch.tensor(
+        [
+            [[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]],
+            [[0, 1, 1, 0, 0, 0], [0, 1, 0, 1, 0, 0]],
+            [[0, 1, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]],
+        ]
+    ).bool()
+    for step in range(3):
+        cells = 2 * (step + 1)
+        mask = descends[step][:, :cells].expand(3, 1, 2, cells)
+        logits = m.decode_next(tokens, cache, mask)
+        for candidate in range(2):
+            for e in embedded:
+                e.grad = None
+            logits[0, candidate].sum().backward(retain_graph=True)
+            reached = torch.cat([e.grad[0].abs().sum(-1) > 0 for e in embedded])
+            assert reached.tolist() == descends[step, candidate, :cells].tolist()
+
+
 def test_a_sentence_does_not_depend_on_its_neighbours():
     m = model()
     together = greedy_decode(m, SOURCE, max_length=9).tolist()
@@ -60,11 +244,13 @@ def test_the_limit_is_the_input_length_plus_50():
         m.decoder.layers[0].feed_forward_norm.norm.weight.zero_()
     generated = greedy_decode(m, SOURCE)
     assert (generated != 0).sum(1).tolist() == [5 + 50, 3 + 50, 2 + 50]
+    assert (beam_search(m, SOURCE) != 0).sum(1).tolist() == [5 + 50, 3 + 50, 2 + 50]
 
 
 def test_learned_positions_end_the_sentence_at_the_table():
     m = model(positions="learned", max_positions=7)
     assert greedy_decode(m, SOURCE).size(1) <= 7
+    assert beam_search(m, SOURCE).size(1) <= 7
 
 
 def test_decoding_switches_dropout_off_and_on_again():
@@ -76,9 +262,17 @@ def test_decoding_switches_dropout_off_and_on_again():
     assert m.training
 
 
-def test_a_limit_below_one_is_refused():
-    with pytest.raises(ValueError, match="max_length = 0 must be at least 1"):
-        greedy_decode(model(), SOURCE, max_length=0)
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_a_limit_below_one_is_refused(decode):
+    with pytest.raises(ValueError, match="max_length = 0 must be an integer of at least 1"):
+        decode(model(), SOURCE, max_length=0)
+
+
+def test_a_beam_of_no_candidates_or_a_negative_alpha_is_refused():
+    with pytest.raises(ValueError, match="beam_size = 0 must be an integer of at least 1"):
+        beam_search(model(), SOURCE, beam_size=0)
+    with pytest.raises(ValueError, match=r"alpha = -1.0 must be a number of at least 0; the paper's is 0.6"):
+        beam_search(model(), SOURCE, alpha=-1.0)
 
 
 @pytest.mark.usefixtures("unchecked")

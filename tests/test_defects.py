@@ -1,6 +1,7 @@
 """The tests bite: each seeded defect, applied to a copy of the package, makes them fail."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,10 +13,10 @@ from defects import DEFECTS
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def run_tests(package_folder, name):
-    """Run one test file against the copy of the package that lies in this folder."""
-    arguments = ["-x", "-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
-    where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), str(ROOT / "tests" / name)]
+def run_tests(package_folder, *names):
+    """Run these tests of the fast suite against the copy of the package that lies in this folder."""
+    arguments = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
+    where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *(str(ROOT / "tests" / n) for n in names)]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))} | {
         "OMP_NUM_THREADS": "1"
     }
@@ -40,11 +41,18 @@ def test_there_are_enough_and_no_two_are_the_same():
     assert len({(d.file, d.right, d.wrong) for d in DEFECTS}) == len({d.name for d in DEFECTS}) == len(DEFECTS)
 
 
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
+def test_a_defect_is_one_place_of_the_package_and_names_a_test(defect):
+    source = (ROOT / "transformer_lib" / defect.file).read_text("utf-8")
+    assert source.count(defect.right) == 1, f"{defect.file} should hold {defect.right!r} once"
+    file, _, name = defect.caught_by.partition("::")
+    assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({defect.caught_by for defect in DEFECTS}))
-def test_without_a_defect_the_copy_passes(name, tmp_path):
+def test_without_a_defect_the_copy_passes(tmp_path):
     copy_package(tmp_path)
-    done = run_tests(tmp_path, name)
+    done = run_tests(tmp_path, *sorted({defect.caught_by for defect in DEFECTS}))
     assert done.returncode == 0, done.stdout[-1500:]
 
 
@@ -52,9 +60,7 @@ def test_without_a_defect_the_copy_passes(name, tmp_path):
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
 def test_a_seeded_defect_is_caught(defect, tmp_path):
     path = copy_package(tmp_path) / defect.file
-    source = path.read_text("utf-8")
-    assert source.count(defect.right) == 1, f"{defect.file} should hold {defect.right!r} once"
-    path.write_text(source.replace(defect.right, defect.wrong), "utf-8")
+    path.write_text(path.read_text("utf-8").replace(defect.right, defect.wrong), "utf-8")
     done = run_tests(tmp_path, defect.caught_by)
     assert done.returncode == 1, done.stdout[-1500:] + done.stderr[-500:]
-    assert "FAILED" in done.stdout
+    assert re.search(rf"^FAILED \S*tests/{defect.caught_by}", done.stdout, re.MULTILINE)

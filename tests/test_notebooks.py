@@ -50,6 +50,25 @@ def rows():
     ]
 """
 
+DEFECTS = """\
+from types import SimpleNamespace
+
+TEST = "test_layers.py::test_it_doubles"
+DEFECTS = [
+    SimpleNamespace(name="tripled", file="layers.py", right="2 * x", wrong="3 * x | 0", caught_by=TEST),
+    SimpleNamespace(name="halved", file="layers.py", right="2 *", wrong="0.5 *", caught_by=TEST),
+    SimpleNamespace(name="lost", file="layers.py", right="return", wrong="pass", caught_by=TEST),
+]
+"""
+RECORDED = {
+    "defects": {
+        "tripled": {
+            "runs": [{"halfway": 0.5, "greedy": 1.0, "beam_4": 0.25}, {"halfway": 0, "greedy": 0, "beam_4": 0}]
+        },
+        "halved": {"runs": [{"error": 'ValueError: a "b"'}]},
+    }
+}
+
 Cells = list[tuple[str, str]]
 Convert = Callable[..., Cells]
 
@@ -63,6 +82,8 @@ def root(tmp_path: Path) -> Path:
         "book/_static/tree.svg": "<svg/>",
         "library/layers.py": MODULE,
         "tests/correspondence.py": CORRESPONDENCE,
+        "tests/defects.py": DEFECTS,
+        "experiments/results/seeded_defects.json": json.dumps(RECORDED),
         "LICENSE": "MIT",
     }.items():
         path = tmp_path / name
@@ -281,6 +302,25 @@ def test_the_table_of_correspondence(convert: Convert) -> None:
     assert f"| §3.2.1 | lp(\\|Y\\|) | [page]({SITE}page.html#eq-1) | [`double`]({BLOB}library/layers.py) |" in text
     assert f"[double]({BLOB}tests/test_layers.py)" in text
     assert "| §6.1 | beam 4 | – | – | – |" in text
+
+
+def test_the_table_of_seeded_defects(convert: Convert) -> None:
+    text = markdown(convert("```{seeded-defects}\n```"))
+    code = f"([layers.py]({BLOB}transformer_lib/layers.py))"
+    test = f"[it doubles]({BLOB}tests/test_layers.py)"
+    assert f"| tripled {code} | `2 * x` → `3 * x \\| 0` | 50, 0 | 100, 0 | 25, 0 | {test} |" in text
+    assert f"| halved {code} | `2 *` → `0.5 *` | error | error | error | {test} |" in text
+    assert f"| lost {code} | `return` → `pass` | – | – | – | {test} |" in text
+
+
+def test_a_recorded_result_is_written_into_the_notebook(convert: Convert) -> None:
+    read = 'Path("../experiments/results/seeded_defects.json").read_text("utf-8")'
+    [(kind, source)] = convert(f"```{{code-cell}}\nimport json\nfound = json.loads({read})\n```")
+    assert kind == "code"
+    assert "experiments" not in source
+    names: dict[str, Any] = {}
+    exec(source, names)
+    assert names["found"] == RECORDED
 
 
 def test_lists_of_contents_and_references_are_left_out(convert: Convert) -> None:

@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -115,6 +116,25 @@ def test_no_logit_depends_on_a_later_input(norm_order):
         assert reached.tolist() == [i <= position for i in range(4)]
 
 
+@pytest.mark.paper("causal-mask")
+@pytest.mark.parametrize("norm_order", ["post", "pre"])
+def test_no_layer_of_the_decoder_looks_at_a_later_input(norm_order):
+    m = model(norm_order=norm_order, num_layers=3)
+    outputs, embedded = [], []
+    m.embedding.register_forward_hook(lambda _module, _inputs, output: embedded.append(output) or output.retain_grad())
+    for layer in m.decoder.layers:
+        layer.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+    m(SOURCE, TARGET_INPUT)
+    assert len(outputs) == 3
+    for output in outputs:
+        for position in range(4):
+            embedded[1].grad = None
+            # Squared: the plain sum of a normalised vector is a constant.
+            output[0, position].square().matmul(torch.randn(10).double()).backward(retain_graph=True)
+            reached = embedded[1].grad[0].abs().sum(-1) > 0
+            assert reached.tolist() == [i <= position for i in range(4)]
+
+
 @pytest.mark.parametrize("training", [False, True])  # without dropout the two modes are the same function
 def test_more_padding_changes_nothing(training):
     m = model().train(training)
@@ -192,6 +212,7 @@ def test_recording_ends_with_the_block_even_after_an_error():
         {"positions": "learned", "max_positions": 13},
         {"source_vocabulary_size": 11},
         {"attention_bias": True},
+        {"final_norm": True, "tied_output": False, "output_bias": True},
     ],
 )
 @pytest.mark.paper("table-3")
@@ -219,19 +240,29 @@ def test_differences_between_rows_agree_with_the_paper_to_its_rounding():
         assert abs(difference - printed) <= 1.0, name  # two printed figures, each rounded to a million
 
 
+def fitting_vocabularies(rows, attention_bias):
+    """The smallest and the largest vocabulary with which every row rounds to the printed number of millions."""
+    smallest, largest = 0, 10**9
+    for row in rows:
+        bare = replace(row.model, attention_bias=attention_bias, vocabulary_size=3)
+        without = count_parameters(bare) - 3 * row.model.d_model
+        printed = 1_000_000 * row.parameters_in_millions
+        smallest = max(smallest, math.ceil((printed - 500_000 - without) / row.model.d_model))
+        largest = min(largest, math.floor((printed + 500_000 - without) / row.model.d_model))
+    return smallest, largest
+
+
 @pytest.mark.paper("table-3")
-def test_a_vocabulary_of_about_41_000_gives_the_base_familys_counts():
-    rows = [row for name, row in TABLE_3.items() if row.parameters_in_millions is not None and name != "big"]
+@pytest.mark.parametrize("attention_bias", [False, True])
+def test_the_absolute_counts_fit_about_41_000_tokens_and_36_000_for_big(attention_bias):
+    rows = {name: row for name, row in TABLE_3.items() if row.parameters_in_millions is not None}
+    big = rows.pop("big")
     assert len(rows) == 10
-
-    def fits(vocabulary_size):
-        counts = [count_parameters(replace(row.model, vocabulary_size=vocabulary_size)) / 1e6 for row in rows]
-        return all(abs(c - row.parameters_in_millions) <= 0.5 for c, row in zip(counts, rows, strict=True))
-
-    fitting = [v for v in range(30_000, 50_000, 100) if fits(v)]
-    assert fitting
-    assert 40_000 < min(fitting) <= max(fitting) < 42_000
-    assert not fits(BASE.vocabulary_size)
+    smallest, largest = fitting_vocabularies(rows.values(), attention_bias)
+    assert 40_900 < smallest < largest < 41_250  # there is one size for all ten rows
+    smallest, largest = fitting_vocabularies([big], attention_bias)
+    assert 35_200 < smallest < largest < 36_400
+    assert largest < BASE.vocabulary_size  # so neither is the text's 37,000
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

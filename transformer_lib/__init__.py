@@ -5,7 +5,7 @@ The functions are explained, run and drawn in the book; its tests prove each aga
 
 from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .config import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
-from .decoding import greedy_decode
+from .decoding import beam_search, greedy_decode
 from .layers import FeedForward
 from .loss import label_smoothing_loss
 from .masks import causal_mask, padding_mask
@@ -23,6 +23,7 @@ __all__ = [
     "Transformer",
     "TransformerConfig",
     "average_checkpoints",
+    "beam_search",
     "causal_mask",
     "count_parameters",
     "greedy_decode",

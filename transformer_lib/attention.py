@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import check_positive
-from .shapes import Attended, Key, KeyStates, Mask, Query, QueryStates, Value, Weights
+from .shapes import Attended, HeadsKey, HeadsValue, Key, KeyStates, Mask, Query, QueryStates, Value, Weights
 
 
 def scaled_dot_product_attention(
@@ -117,9 +117,23 @@ class MultiHeadAttention(nn.Module):
         Raises:
             ValueError: a mask that is not boolean or does not broadcast.
         """
-        heads_query = self._split(self.query_projection(query))  # (batch, heads, queries, d_k)
+        return self.attend(query, *self.keys_and_values(key, value), mask)
+
+    def keys_and_values(self, key: KeyStates, value: KeyStates) -> tuple[HeadsKey, HeadsValue]:
+        """What every head offers to any query: worth keeping while a sentence grows."""
         heads_key = self._split(self.key_projection(key))  # (batch, heads, keys, d_k)
         heads_value = self._split(self.value_projection(value))  # (batch, heads, keys, d_v)
+        return heads_key, heads_value
+
+    def attend(
+        self,
+        query: QueryStates,
+        heads_key: HeadsKey,
+        heads_value: HeadsValue,
+        mask: Mask | None = None,
+    ) -> QueryStates:
+        """The rest of forward, from keys and values that are projected already."""
+        heads_query = self._split(self.query_projection(query))  # (batch, heads, queries, d_k)
         if self.recorder is None:
             heads = self._fused(heads_query, heads_key, heads_value, mask)
         else:

@@ -70,17 +70,17 @@ class Translator:
         """Both sides of each pair as ids."""
         return [(self.source_tokenizer.encode(s), self.target_tokenizer.encode(t)) for s, t in pairs]
 
-    def translate(self, sentences: list[str], progress: bool = False) -> list[str]:
-        """One translation for each sentence, in the same order."""
-        done = translate(self.model, sentences, self.source_tokenizer, self.target_tokenizer)
+    def translate(self, sentences: list[str], progress: bool = False, beam_size: int = 1) -> list[str]:
+        """One translation for each sentence, in the same order; beam_size 1 decodes greedily."""
+        done = translate(self.model, sentences, self.source_tokenizer, self.target_tokenizer, beam_size=beam_size)
         translations = dict(_progress(done, len(sentences), "translating") if progress else done)
         return [translations[i] for i in range(len(sentences))]
 
-    def score(self, pairs: list[tuple[str, str]]) -> "Scores":
+    def score(self, pairs: list[tuple[str, str]], beam_size: int = 1) -> "Scores":
         """Translate the sources and compare with the targets, as far as the tokenizer keeps them."""
         import_sacrebleu()  # before the long work
         tokenizer = self.target_tokenizer
-        hypotheses = self.translate([source for source, _ in pairs], progress=True)
+        hypotheses = self.translate([source for source, _ in pairs], progress=True, beam_size=beam_size)
         references = [tokenizer.normalize(target) for _, target in pairs]
         score = bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization)
         return Scores(score, exact_match(hypotheses, references), hypotheses)
@@ -196,13 +196,15 @@ def _metrics(path: Path, steps_done: int) -> TextIO:
 
 def run_evaluate(args: argparse.Namespace) -> None:
     """Translate a held-out split and print the scores with their signature."""
+    check_positive(beam_size=args.beam_size)
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     translator = Translator.load(args.translator, args.device)
     data = args.data or _read_json(args.translator / "training.json")["run"]["data"]
     split = args.split or (CORPORA[data][0][-1] if data in CORPORA else "test")
-    scores = translator.score(load_pairs(data, split, translator.source, translator.target))
-    print(f"BLEU = {scores.bleu.score:.2f} on {data} {split}, {translator.source} to {translator.target}")
+    scores = translator.score(load_pairs(data, split, translator.source, translator.target), args.beam_size)
+    how = f"beam {args.beam_size}" if args.beam_size > 1 else "greedy"
+    print(f"BLEU = {scores.bleu.score:.2f} on {data} {split}, {translator.source} to {translator.target}, {how}")
     print(f"signature = {scores.bleu.signature}")
     if translator.target_tokenizer.bleu_tokenization == "none":
         print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
@@ -213,6 +215,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
 
 def run_translate(args: argparse.Namespace) -> None:
     """Translate standard input to standard output: a line in, a line out."""
+    check_positive(beam_size=args.beam_size)
     translator = Translator.load(args.translator, args.device)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
@@ -226,7 +229,7 @@ def run_translate(args: argparse.Namespace) -> None:
             tokens = len(translator.source_tokenizer.encode(line))
             if tokens > MAX_SOURCE_TOKENS:
                 print(f"line {number} has {tokens} tokens; the first {MAX_SOURCE_TOKENS} are read", file=sys.stderr)
-        for translation in translator.translate(chunk):
+        for translation in translator.translate(chunk, beam_size=args.beam_size):
             print(translation, flush=True)
 
 
@@ -321,10 +324,13 @@ def _parser() -> argparse.ArgumentParser:
     learn.add_argument("--resume", action="store_true", help="go on from the folder's checkpoint")
     learn.set_defaults(run=run_train)
 
-    speak = commands.add_parser("translate", parents=[common], help="translate standard input, line by line")
+    search = argparse.ArgumentParser(add_help=False)
+    search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
+
+    speak = commands.add_parser("translate", parents=[common, search], help="translate standard input, line by line")
     speak.set_defaults(run=run_translate)
 
-    judge = commands.add_parser("evaluate", parents=[common, corpus], help="BLEU with its signature on a split")
+    judge = commands.add_parser("evaluate", parents=[common, corpus, search], help="BLEU with its signature on a split")
     judge.add_argument("--split", help="such as val (default: the corpus's test split)")
     judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
     judge.set_defaults(run=run_evaluate)

@@ -43,7 +43,11 @@ class TransformerConfig:
         p_drop: probability of dropout, in [0, 1).
         max_positions: rows of the table when positions="learned"; sinusoids have no limit.
         norm_order: "post" is the paper's LayerNorm(x + Sublayer(x)); "pre" normalises first, and once at the end.
+        final_norm: a normalisation after each stack; None: as norm_order has it ("post" none, "pre" one).
         attention_bias: whether the four projections of attention add a bias; the paper's do not.
+        tied_output: False gives the pre-softmax projection a matrix of its own; the paper ties it (section 3.4).
+        output_bias: whether the logits get a bias, one for each token; the paper's do not.
+        bos_id: may be the pad_id, as in Marian's models.
 
     Raises:
         ValueError: a value out of range; the message names it and its limit.
@@ -62,7 +66,10 @@ class TransformerConfig:
     positions: Positions = "sinusoidal"
     max_positions: int = 1024
     activation: Activation = "relu"
+    final_norm: bool | None = None
     attention_bias: bool = False
+    tied_output: bool = True
+    output_bias: bool = False
     pad_id: int = 0
     bos_id: int = 1
     eos_id: int = 2
@@ -87,10 +94,18 @@ class TransformerConfig:
             if not isinstance(value, int) or not 0 <= value < smallest:
                 limit = f"at least 0 and less than the vocabulary's size, {smallest}"
                 raise ValueError(f"{name} = {value!r} must be an integer of {limit}")
-        if not isinstance(self.attention_bias, bool):
-            raise ValueError(f"attention_bias = {self.attention_bias!r} must be True or False")
-        if len(set(special.values())) < len(special):
-            raise ValueError(f"pad_id, bos_id and eos_id must differ; got {special}")
+        for name in ("attention_bias", "tied_output", "output_bias"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} = {getattr(self, name)!r} must be True or False")
+        if not (self.final_norm is None or isinstance(self.final_norm, bool)):
+            raise ValueError(f"final_norm = {self.final_norm!r} must be True, False or None")
+        if self.eos_id in (self.pad_id, self.bos_id):
+            raise ValueError(f"eos_id must differ from pad_id and bos_id; got {special}")
+
+    @property
+    def has_final_norm(self) -> bool:
+        """Whether a normalisation stands after each stack."""
+        return self.norm_order == "pre" if self.final_norm is None else self.final_norm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,16 @@
 """From logits to a sentence, one token at a time."""
 
 import math
+import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from .config import TransformerConfig, check_positive
 from .data.batches import pad_rows
 from .data.tokenizers import Tokenizer
 from .shapes import SourceIds
@@ -34,25 +37,175 @@ def greedy_decode(
     Raises:
         ValueError: a max_length below 1, or a source that the model refuses.
     """
-    if max_length is not None and max_length < 1:
-        raise ValueError(f"max_length = {max_length} must be at least 1")
     config = model.config
     with evaluation_mode(model):
-        memory = model.encode(source)
-        limits = (source != config.pad_id).sum(dim=1) + 50
-        if max_length is not None:
-            limits = torch.full_like(limits, max_length)
-        if config.positions == "learned":
-            limits = limits.clamp(max=config.max_positions)
-        tokens = source.new_full((source.size(0), 1), config.bos_id)  # (batch, 1), and grows
-        open_rows = torch.ones_like(limits, dtype=torch.bool)
-        while open_rows.any():
-            logits = model.decode(tokens, memory, source)[:, -1]  # (batch, vocabulary)
+        limits = length_limits(model, source, max_length)
+        cache = model.start_decoding(source, limit=int(limits.max()))
+        generated = source.new_full((len(source), int(limits.max())), config.pad_id)
+        rows = torch.arange(len(source), device=source.device)  # of the sentences still open
+        tokens = source.new_full((len(source), 1), config.bos_id)
+        while len(rows) > 0:
+            logits = model.decode_next(tokens, cache)[:, -1]  # (open sentences, vocabulary)
             logits[:, config.pad_id] = -math.inf  # padding is not a word of the language
-            next_token = logits.argmax(dim=-1).where(open_rows, config.pad_id)
-            tokens = torch.cat([tokens, next_token[:, None]], dim=1)
-            open_rows &= (next_token != config.eos_id) & (tokens.size(1) - 1 < limits)
-    return tokens[:, 1:]
+            tokens = logits.argmax(dim=-1, keepdim=True)
+            generated[rows, cache.length - 1] = tokens[:, 0]
+            still_open = (tokens[:, 0] != config.eos_id) & (cache.length < limits)
+            if not still_open.all():  # A finished sentence leaves the batch.
+                rows, tokens, limits = rows[still_open], tokens[still_open], limits[still_open]
+                cache.keep(still_open)
+    return generated[:, : cache.length]
+
+
+def length_limits(model: Transformer, source: SourceIds, max_length: int | None) -> Int[Tensor, " batch"]:
+    """The most tokens that each sentence may grow to: max_length, or its input's length + 50 (section 6.1)."""
+    if max_length is not None:
+        check_positive(max_length=max_length)
+    limits = (source != model.config.pad_id).sum(dim=-1) + 50
+    if max_length is not None:
+        limits = torch.full_like(limits, max_length)
+    if model.config.positions == "learned":
+        limits = limits.clamp(max=model.config.max_positions)
+    return limits
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """What a hypothesis's log-probability is divided by, so that long ones are not at a disadvantage.
+
+        lp(Y) = ((5 + |Y|) / 6)^alpha
+
+    Source: section 6.1, after Wu et al. (2016) [decode].
+
+    Args:
+        length: |Y|, in tokens, `<eos>` included.
+        alpha: 0 divides by 1.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One finished candidate of a beam search."""
+
+    tokens: list[int]  # without <bos>, with <eos> where it was reached
+    log_probability: float  # of all its tokens together, nats
+    score: float  # log_probability / length_penalty
+
+
+def beam_search(
+    model: Transformer, source: SourceIds, beam_size: int = 4, alpha: float = 0.6, max_length: int | None = None
+) -> Int[Tensor, "batch generated"]:
+    """The best hypothesis of `beam_hypotheses` for each sentence.
+
+    Source: section 6.1 [decode].
+
+    Args:
+        source: ids padded with pad_id.
+        beam_size: candidates that each sentence keeps; 1 with alpha = 0 is greedy decoding.
+        alpha: of the length penalty, at least 0.
+        max_length: most tokens to generate; None: 50 more than each sentence's own length.
+
+    Returns:
+        generated ids without `<bos>`, with `<eos>` where it was reached, padding after it.
+
+    Raises:
+        ValueError: a value out of range, or a source that the model refuses.
+    """
+    found = beam_hypotheses(model, source, beam_size, alpha, max_length)
+    return pad_rows([hypotheses[0].tokens for hypotheses in found], model.config.pad_id).to(source.device)
+
+
+@torch.no_grad()
+def beam_hypotheses(
+    model: Transformer, source: SourceIds, beam_size: int = 4, alpha: float = 0.6, max_length: int | None = None
+) -> list[list[Hypothesis]]:
+    """The finished candidates of each sentence, up to beam_size of them, best score first.
+
+    Each step extends every candidate by every token and keeps the beam_size likeliest. One that ends leaves the beam.
+    A sentence is done when beam_size candidates have ended and none of those still open scores better as it stands;
+    or at its limit, where those still open count as they are. Arguments and errors are those of beam_search.
+    """
+    check_positive(beam_size=beam_size)
+    if not (isinstance(alpha, numbers.Real) and 0 <= alpha < math.inf):
+        raise ValueError(f"alpha = {alpha!r} must be a number of at least 0; the paper's is 0.6")
+    finished: list[list[Hypothesis]] = [[] for _ in source]
+    with evaluation_mode(model):
+        limits = length_limits(model, source, max_length)
+        cache = model.start_decoding(source, int(limits.max()), beam_size)
+        beam = _Beam(model.config, limits, beam_size, cache.positions.dtype)
+        while len(beam.rows) > 0:
+            logits = model.decode_next(beam.tokens[:, :, -1], cache, beam.mask())
+            for row, tokens, log_probability in beam.extend(logits):
+                score = log_probability / length_penalty(len(tokens), alpha)
+                finished[row].append(Hypothesis(tokens, log_probability, score))
+            worst_kept = [_worst_kept(finished[row], beam_size) for row in beam.rows.tolist()]
+            still_open = beam.still_open(worst_kept, alpha)
+            if not still_open.all():  # A finished sentence leaves the batch.
+                beam.keep(still_open)
+                cache.keep(still_open)
+    return [sorted(hypotheses, key=lambda h: -h.score)[:beam_size] for hypotheses in finished]
+
+
+def _worst_kept(finished: list[Hypothesis], beam_size: int) -> float:
+    scores = sorted((h.score for h in finished), reverse=True)
+    return scores[beam_size - 1] if len(scores) >= beam_size else -math.inf
+
+
+class _Beam:
+    # The open candidates of the open sentences. The first axis of every array is the sentence, the second its beams.
+
+    def __init__(self, config: TransformerConfig, limits: Tensor, beam_size: int, dtype: torch.dtype):
+        sentences, device = len(limits), limits.device
+        self.config, self.limits = config, limits
+        self.rows = torch.arange(sentences, device=device)  # places of the sentences in the batch as it came
+        self.tokens = limits.new_full((sentences, beam_size, 1), config.bos_id)  # (…, so far)
+        # At first all candidates of a sentence are the same: one counts.
+        precise = torch.promote_types(dtype, torch.float32)
+        self.totals = torch.full((sentences, beam_size), -math.inf, dtype=precise, device=device)
+        self.totals[:, 0] = 0.0
+        self.itself = torch.eye(beam_size, dtype=torch.bool, device=device)
+        self.descends = torch.zeros(sentences, beam_size, 0, dtype=torch.bool, device=device)  # (…, cells)
+
+    def mask(self) -> Tensor:
+        # Cells of the cache never move. This says which of them belong to a candidate: its ancestors' and its own.
+        self.descends = torch.cat([self.descends, self.itself.expand(len(self.rows), -1, -1)], dim=-1)
+        return self.descends[:, None]
+
+    def extend(self, logits: Tensor) -> Iterator[tuple[int, list[int], float]]:
+        # Every candidate by every token; yields those that end: row, tokens, log-probability.
+        vocabulary_size, eos_id, beam_size = self.config.vocabulary_size, self.config.eos_id, self.totals.size(1)
+        log_probabilities = logits.log_softmax(dim=-1, dtype=self.totals.dtype)
+        log_probabilities[:, :, self.config.pad_id] = -math.inf  # padding is not a word of the language
+        extended = (self.totals[:, :, None] + log_probabilities).flatten(1)
+        # Of 2 · beam_size extensions at most beam_size end: enough are left to go on with.
+        best, places = extended.topk(2 * beam_size)
+        parents, next_tokens = places // vocabulary_size, places % vocabulary_size
+        ends = next_tokens == eos_id
+        for i, j in (ends & best.isfinite())[:, :beam_size].nonzero().tolist():
+            yield int(self.rows[i]), [*self.tokens[i, parents[i, j], 1:].tolist(), eos_id], float(best[i, j])
+        self.totals, chosen = best.masked_fill(ends, -math.inf).topk(beam_size)
+        parents, next_tokens = parents.gather(1, chosen), next_tokens.gather(1, chosen)
+        self.tokens = torch.cat([_of(parents, self.tokens), next_tokens[:, :, None]], dim=-1)
+        self.descends = _of(parents, self.descends)
+        at_limit = self._at_limit()[:, None] & self.totals.isfinite()
+        for i, j in at_limit.nonzero().tolist():
+            yield int(self.rows[i]), self.tokens[i, j, 1:].tolist(), float(self.totals[i, j])
+
+    def still_open(self, worst_kept: Sequence[float], alpha: float) -> Tensor:
+        best_open = self.totals.amax(dim=1) / length_penalty(self.tokens.size(-1) - 1, alpha)
+        hopeless = best_open <= torch.tensor(worst_kept, dtype=torch.float64).to(best_open)
+        return ~(hopeless | self._at_limit())
+
+    def _at_limit(self) -> Tensor:
+        return self.tokens.size(-1) > self.limits
+
+    def keep(self, sentences: Tensor) -> None:
+        for name in ("rows", "limits", "tokens", "totals", "descends"):
+            setattr(self, name, getattr(self, name)[sentences])
+
+
+def _of(parents: Tensor, kept: Tensor) -> Tensor:
+    # What each candidate takes over from the one it extends: (sentences, beams, so far).
+    return kept.gather(1, parents[:, :, None].expand(-1, -1, kept.size(-1)))
 
 
 @contextmanager
@@ -73,10 +226,15 @@ def translate(
     target_tokenizer: Tokenizer,
     batch_size: int = 64,
     max_source_tokens: int = MAX_SOURCE_TOKENS,
+    beam_size: int = 1,
+    alpha: float = 0.6,
 ) -> Iterator[tuple[int, str]]:
     """Translate each sentence; yields its index and its translation, sentences of like length together.
 
     A sentence without any token gives an empty translation; of a very long one the first max_source_tokens count.
+
+    Args:
+        beam_size, alpha: of the beam search; a beam_size of 1 decodes greedily.
     """
     device = next(model.parameters()).device
     if model.config.positions == "learned":
@@ -88,5 +246,7 @@ def translate(
     for start in range(0, len(order), batch_size):
         chosen = order[start : start + batch_size]
         source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)
-        for index, ids in zip(chosen, greedy_decode(model, source.to(device)).tolist(), strict=True):
+        source = source.to(device)
+        found = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
+        for index, ids in zip(chosen, found.tolist(), strict=True):
             yield index, target_tokenizer.decode(ids)

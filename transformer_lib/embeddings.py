@@ -27,9 +27,11 @@ class TokenEmbedding(nn.Module):
         """The vectors of these token ids, scaled."""
         return F.embedding(tokens, self.weight) * math.sqrt(self.weight.size(1))
 
-    def logits(self, states: Float[Tensor, "*batch d_model"]) -> Float[Tensor, "*batch vocabulary"]:
+    def logits(
+        self, states: Float[Tensor, "*batch d_model"], bias: Float[Tensor, " vocabulary"] | None = None
+    ) -> Float[Tensor, "*batch vocabulary"]:
         """How well each token fits each state: the pre-softmax linear transformation."""
-        return F.linear(states, self.weight)
+        return F.linear(states, self.weight, bias)
 
 
 def check_ids(name: str, tokens: Tensor, vocabulary_size: int) -> None:

@@ -18,11 +18,14 @@ Mask = Bool[Tensor, "*#batch #queries #keys"]  # True: this query may look at th
 
 # Layers and the model. A mask of a whole batch has the axes (batch, 1, queries, keys): the same for every head.
 SelfMask = Bool[Tensor, "... #queries queries"]
+PastMask = Bool[Tensor, "... #queries past"]
 CrossMask = Bool[Tensor, "... #queries keys"]
 SourceMask = Bool[Tensor, "... #length length"]
 States = Float[Tensor, "batch length d_model"]
 QueryStates = Float[Tensor, "batch queries d_model"]
 KeyStates = Float[Tensor, "batch keys d_model"]
+HeadsKey = Float[Tensor, "batch heads keys d_k"]
+HeadsValue = Float[Tensor, "batch heads keys d_v"]
 Memory = Float[Tensor, "batch source d_model"]
 SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]

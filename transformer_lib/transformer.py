@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import cast
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .config import TransformerConfig
 from .embeddings import TokenEmbedding, check_ids
-from .layers import DecoderLayer, EncoderLayer
+from .layers import DecoderLayer, EncoderLayer, LayerCache
 from .masks import causal_mask, padding_mask
 from .positional_encoding import LearnedPositions, SinusoidalPositions
 from .shapes import (
@@ -18,6 +20,7 @@ from .shapes import (
     KeyStates,
     Logits,
     Memory,
+    PastMask,
     QueryStates,
     SelfMask,
     SourceIds,
@@ -29,7 +32,7 @@ from .shapes import (
 
 def final_norm(config: TransformerConfig) -> nn.Module:
     """What stands after a stack: nothing in the paper's post-norm, one normalisation in pre-norm."""
-    return nn.LayerNorm(config.d_model) if config.norm_order == "pre" else nn.Identity()
+    return nn.LayerNorm(config.d_model) if config.has_final_norm else nn.Identity()
 
 
 class Encoder(nn.Module):
@@ -56,12 +59,38 @@ class Decoder(nn.Module):
         self.norm = final_norm(config)
 
     def forward(
-        self, states: QueryStates, memory: KeyStates, target_mask: SelfMask, source_mask: CrossMask
+        self,
+        states: QueryStates,
+        memory: KeyStates,
+        target_mask: SelfMask,
+        source_mask: CrossMask,
     ) -> QueryStates:
         """From embedded target tokens and the memory to the states that become logits."""
         for layer in self.layers:
             states = layer(states, memory, target_mask, source_mask)
         return self.norm(states)
+
+    def step(self, states: QueryStates, cache: "DecoderCache", target_mask: PastMask | None) -> QueryStates:
+        """The same for the newest position alone, from what the cache holds of all others."""
+        for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
+            states = cast(DecoderLayer, layer).step(states, layer_cache, target_mask, cache.source_mask)
+        return self.norm(states)
+
+
+@dataclass
+class DecoderCache:
+    """What stays from one decoding step to the next. Each sentence has room for `beams` candidates side by side."""
+
+    source_mask: CrossMask
+    positions: Float[Tensor, "limit d_model"]
+    layers: list[LayerCache]
+    length: int = 0  # steps done
+
+    def keep(self, rows: Tensor) -> None:
+        """Go on with these sentences of the batch alone."""
+        self.source_mask = self.source_mask[rows]
+        for layer in self.layers:
+            layer.keep(rows)
 
 
 class Transformer(nn.Module):
@@ -82,6 +111,10 @@ class Transformer(nn.Module):
             if config.positions == "learned"
             else SinusoidalPositions(config.d_model)
         )
+        self.own_output_embedding = (  # None: the output shares the target's matrix
+            None if config.tied_output else TokenEmbedding(config.vocabulary_size, config.d_model)
+        )
+        self.output_bias = nn.Parameter(torch.zeros(config.vocabulary_size)) if config.output_bias else None
         self.dropout = nn.Dropout(config.p_drop)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
@@ -118,22 +151,59 @@ class Transformer(nn.Module):
             )
         pad_id = self.config.pad_id
         causal = causal_mask(target_input.size(1), device=target_input.device)
-        target_mask = causal & padding_mask(target_input, pad_id)  # (batch, 1, target, target)
+        real = padding_mask(target_input, pad_id)
+        real[..., 0] = True  # <bos>, even where it is the padding's id, as in Marian's models
+        target_mask = causal & real  # (batch, 1, target, target)
         embedded = self.embed(target_input, self.embedding)
         states = self.decoder(embedded, memory, target_mask, padding_mask(source, pad_id))
-        return self.embedding.logits(states)
+        return self.logits(states)
+
+    def start_decoding(self, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
+        """Encode the source and make room for `limit` steps of `beams` candidates each. Raises as encode does."""
+        memory = self.encode(source)
+        room = memory.new_empty(1, limit, self.config.d_model)
+        attentions = [cast(DecoderLayer, layer).cross_attention for layer in self.decoder.layers]
+        layers = [LayerCache(*a.keys_and_values(memory, memory), room=limit * beams) for a in attentions]
+        return DecoderCache(padding_mask(source, self.config.pad_id), self.positions(room), layers)
+
+    def decode_next(
+        self, tokens: Int[Tensor, "batch queries"], cache: DecoderCache, mask: PastMask | None = None
+    ) -> Float[Tensor, "batch queries vocabulary"]:
+        """Logits after one more token of each candidate; equal to the last ones of `decode` without its repetition.
+
+        All candidates of a sentence stand at the same position, so they are the queries of one attention.
+
+        Args:
+            tokens: the newest token of each candidate: (batch, beams).
+            mask: (batch, 1, beams, beams so far), True where a candidate descends from that cell of the cache;
+                None with one candidate, which descends from every cell.
+        """
+        embedded = self.embed(tokens, self.embedding, cache.positions[cache.length])
+        states = self.decoder.step(embedded, cache, mask)
+        cache.length += 1
+        return self.logits(states)
+
+    def logits(self, states: QueryStates) -> Float[Tensor, "batch queries vocabulary"]:
+        """How well each token of the vocabulary fits as the next one."""
+        return (self.own_output_embedding or self.embedding).logits(states, self.output_bias)
 
     def embed(
         self,
         tokens: TargetIds,
         embedding: TokenEmbedding,
+        position: Float[Tensor, " d_model"] | None = None,
     ) -> Float[Tensor, "batch target d_model"]:
         """Dropout(token embedding + positional encoding).
 
         Source: section 5.4 [emb-dropout].
+
+        Args:
+            position: one encoding for all tokens; None: they stand at 0, 1, 2, …
         """
         embedded = embedding(tokens)
-        return self.dropout(embedded + self.positions(embedded))
+        if position is None:
+            position = self.positions(embedded)
+        return self.dropout(embedded + position)
 
     def _check_source(self, source: SourceIds) -> None:
         config = self.config
@@ -159,11 +229,14 @@ def count_parameters(model_or_config: nn.Module | TransformerConfig) -> int:
     norm = 2 * c.d_model  # gain and bias
     encoder_layer = attention + feed_forward + 2 * norm
     decoder_layer = 2 * attention + feed_forward + 3 * norm
-    final_norms = 2 * norm if c.norm_order == "pre" else 0
+    final_norms = 2 * norm if c.has_final_norm else 0
     tables = c.vocabulary_size + (c.source_vocabulary_size or 0)
+    if not c.tied_output:
+        tables += c.vocabulary_size
     if c.positions == "learned":
         tables += c.max_positions
-    return c.num_layers * (encoder_layer + decoder_layer) + final_norms + tables * c.d_model
+    biases = c.vocabulary_size if c.output_bias else 0
+    return c.num_layers * (encoder_layer + decoder_layer) + final_norms + tables * c.d_model + biases
 
 
 @contextmanager

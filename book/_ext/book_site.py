@@ -19,6 +19,7 @@ sys.path.append(str(ROOT / "scripts"))
 
 import book_charts  # noqa: E402
 import book_pages  # noqa: E402
+import defect_table  # noqa: E402
 import paper_table  # noqa: E402
 from address import Address  # noqa: E402
 
@@ -40,6 +41,19 @@ class Correspondence(SphinxDirective):
         table = paper_table.markdown(paper_table.load_rows(source), address_of(self.config))
         container = nodes.container(classes=["paper-table"])
         self.state.nested_parse(StringList(table.splitlines(), str(source)), self.content_offset, container)
+        return [container]
+
+
+class SeededDefects(SphinxDirective):
+    """`{seeded-defects}`: the table of faults, what they do, and the tests that catch them."""
+
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        for source in ("tests/defects.py", "experiments/results/seeded_defects.json"):
+            self.env.note_dependency(str(root / source))
+        table = defect_table.table(root, address_of(self.config))
+        container = nodes.container(classes=["defect-table"])
+        self.state.nested_parse(StringList(table.splitlines(), "tests/defects.py"), self.content_offset, container)
         return [container]
 
 
@@ -66,6 +80,7 @@ def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, An
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
     app.add_directive("correspondence", Correspondence)
+    app.add_directive("seeded-defects", SeededDefects)
     app.connect("config-inited", silence_thebe)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)

@@ -1,0 +1,170 @@
+"""What each seeded defect does to a model that is trained with it, when no test stops it.
+
+    python experiments/seeded_defects.py
+
+For every defect of tests/defects.py, a copy of the package gets that one fault, and a small model learns English to
+German number words with it: trained, stopped halfway and resumed, averaged, decoded. The package without a defect does
+the same, with more seeds, to show how far the seed alone moves the figures.
+"""
+
+import argparse
+import json
+import math
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from provenance import ROOT, provenance, write_result
+
+sys.path.insert(0, str(ROOT / "tests"))
+from defects import DEFECTS, Defect
+
+HEALTHY_SEEDS = 5
+LIMIT, TRAINED_ON, SCORED_ON = 100_000, 8000, 300  # the numbers: below, how many to learn from, how many to score
+MODEL: dict[str, Any] = {"num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16}
+TRAINING: dict[str, Any] = {"num_steps": 320, "batch_tokens": 500, "accumulate": 2, "warmup_steps": 600}
+AVERAGED = [240, 260, 280, 300, 320]  # the steps whose weights are averaged
+RESUMED = 160  # the step at which the run is stopped and resumed
+
+
+def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
+    """Train and score with the package that this process imports."""
+    import torch
+
+    from transformer_lib import Transformer, TransformerConfig, average_checkpoints, record_attention
+    from transformer_lib.config import TrainingConfig
+    from transformer_lib.data import WordTokenizer
+    from transformer_lib.data.batches import token_batches
+    from transformer_lib.data.number_words import english_number, german_number
+    from transformer_lib.decoding import translate
+    from transformer_lib.evaluation import exact_match, perplexity
+    from transformer_lib.training import adam, load_checkpoint, passes, save_checkpoint, train
+
+    torch.set_num_threads(1)
+    numbers = random.Random(0).sample(range(LIMIT), TRAINED_ON + SCORED_ON)
+    pairs = [(english_number(n), german_number(n)) for n in numbers]
+    learned, scored = pairs[:TRAINED_ON], pairs[TRAINED_ON:]
+    tokenizer = WordTokenizer.train([side for pair in learned for side in pair])
+    train_ids, scored_ids = (
+        [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in some] for some in (learned, scored)
+    )
+    settings = TrainingConfig(**TRAINING, seed=seed)
+    torch.manual_seed(seed)
+
+    def fresh() -> tuple[Any, Any]:
+        model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **{**MODEL, **changes}))
+        return model, adam(model, settings)
+
+    def score(beam_size: int) -> float:
+        sentences = [source for source, _ in scored]
+        # The written-out attention runs, as in training: a defect may lie in it.
+        with record_attention(model):
+            found = dict(translate(model, sentences, tokenizer, tokenizer, 100, beam_size=beam_size))
+        return exact_match([found[i] for i in range(len(scored))], [target for _, target in scored])
+
+    result = {}
+    with tempfile.TemporaryDirectory() as folder:
+        files = {step: Path(folder, f"{step}.pt") for step in [RESUMED, *AVERAGED]}
+        model, optimizer = fresh()
+        done, loss = 0, math.nan
+        while done < settings.num_steps:
+            with record_attention(model):
+                for record in train(model, optimizer, passes(train_ids, settings), settings, done):
+                    done, loss = record.step_num, record.loss_nats_per_token
+                    if done in files:
+                        save_checkpoint(files[done], model, optimizer, done)
+                    if done == RESUMED:
+                        break
+            if done == RESUMED:
+                result["halfway"] = score(1)
+                model, optimizer = fresh()
+                load_checkpoint(files[RESUMED], model, optimizer)
+        result["last_loss_nats_per_token"] = round(loss, 4)
+        result["last"] = score(1)
+        model.load_state_dict(average_checkpoints([files[step] for step in AVERAGED]))
+    result["greedy"] = score(1)
+    result["beam_4"] = score(4)
+    result["perplexity"] = round(perplexity(model, token_batches(scored_ids, settings.batch_tokens)), 4)
+    return result
+
+
+def run_copy(defect: Defect | None, seed: int, changes: dict[str, Any]) -> dict[str, Any]:
+    """One run, in a process that imports a copy of the package with this defect."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder, "transformer_lib")
+        shutil.copytree(ROOT / "transformer_lib", package, ignore=shutil.ignore_patterns("__pycache__"))
+        if defect is not None:
+            path = package / defect.file
+            source = path.read_text("utf-8")
+            if source.count(defect.right) != 1:
+                raise SystemExit(f"{defect.name}: {defect.file} should hold {defect.right!r} once")
+            path.write_text(source.replace(defect.right, defect.wrong), "utf-8")
+        command = [sys.executable, str(Path(__file__).resolve()), "--one", str(seed), json.dumps(changes)]
+        environment = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"error": done.stderr.strip().splitlines()[-1][:200]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_jobs(jobs: list[tuple[Defect | None, int, dict[str, Any]]], workers: int) -> Iterator[dict[str, Any]]:
+    """The run of each job in turn, several side by side, one thread each; progress is printed."""
+    started = time.monotonic()
+    with ThreadPoolExecutor(workers) as pool:
+        for i, run in enumerate(pool.map(lambda job: run_copy(*job), jobs), start=1):
+            defect, seed, changes = jobs[i - 1]
+            left = (time.monotonic() - started) / 60 / i * (len(jobs) - i)
+            what = defect.name if defect else changes or "nothing changed"
+            print(f"{i}/{len(jobs)}, {left:.0f} minutes left: {what}: {run}", flush=True)
+            yield {"seed": seed} | run
+
+
+def main() -> None:
+    """Run everything, write the result."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=2, help="runs of each defect (default: 2)")
+    parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
+    parser.add_argument("--one", nargs=2, metavar=("SEED", "CHANGES"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(one_run(int(args.one[0]), json.loads(args.one[1]))))
+        return
+    started = time.monotonic()
+    measured = [defect for defect in DEFECTS if defect.runs]
+    kinds = [dict(kind) for kind in dict.fromkeys(tuple(sorted(defect.model.items())) for defect in measured)]
+    jobs: list[tuple[Defect | None, int, dict[str, Any]]] = [
+        (None, seed, kind) for kind in kinds for seed in range(HEALTHY_SEEDS)
+    ]
+    jobs += [(defect, seed, dict(defect.model)) for defect in measured for seed in range(args.seeds)]
+    healthy: list[dict[str, Any]] = []
+    found: dict[str, list[dict[str, Any]]] = {}
+    for (defect, _, changes), run in zip(jobs, run_jobs(jobs, args.workers), strict=True):
+        if defect is None:
+            healthy.append({"model": changes} | run)
+        else:
+            found.setdefault(defect.name, []).append(run)
+    path = write_result(
+        "seeded_defects",
+        {
+            "what": "a small model trained with each seeded defect; shares of unseen numbers translated to the letter",
+            "data": f"English to German number words below {LIMIT:,}: {TRAINED_ON:,} to learn, {SCORED_ON} to score",
+            "model": MODEL | {"p_drop": 0.1},
+            "training": TRAINING | {"averaged": AVERAGED, "resumed": RESUMED},
+            "healthy": healthy,
+            "defects": {d.name: {"file": d.file, "model": dict(d.model), "runs": found[d.name]} for d in measured},
+            **provenance(0, time.monotonic() - started),
+        },
+    )
+    print(f"written to {path.name}")
+
+
+if __name__ == "__main__":
+    main()
