@@ -351,17 +351,17 @@ DEFECTS = [
     ),
     Defect(
         "the random state is not restored",
-        "training.py",
+        "checkpoints.py",
         'torch.set_rng_state(state["random_state"])',
         'state["random_state"]',
         "test_training.py::test_a_resumed_run_ends_with_the_same_weights_to_the_bit",
     ),
     Defect(
         "the average counts one checkpoint again and again",
-        "training.py",
+        "checkpoints.py",
         "total[name] += weight",
         "total[name] += first[name]",
-        "test_training.py::test_the_average_is_the_mean_of_every_weight",
+        "test_checkpoints.py::test_the_average_is_the_mean_of_every_weight",
     ),
     Defect(
         "<eos> lost in the shift",

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple, TextIO
 
 import torch
 
+from .checkpoints import load_checkpoint, save_checkpoint
 from .config import TrainingConfig, TransformerConfig, check_positive, config_from_dict
 from .data.batches import token_batches
 from .data.corpora import CORPORA, load_pairs
 from .data.tokenizers import Tokenizer, load_tokenizer, train_tokenizer
 from .decoding import MAX_SOURCE_TOKENS, translate
 from .evaluation import Bleu, bleu, exact_match, import_sacrebleu, perplexity
-from .training import adam, load_checkpoint, passes, save_checkpoint, train
+from .training import adam, passes, train
 from .transformer import Transformer, count_parameters
 
 
