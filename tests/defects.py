@@ -183,8 +183,8 @@ DEFECTS = [
     Defect(
         "dropout not passed on to the layers",
         "layers.py",
-        "self.dropout = nn.Dropout(config.p_drop)",
-        "self.dropout = nn.Dropout(0.0)",
+        "self.dropout = Dropout(config.p_drop)",
+        "self.dropout = Dropout(0.0)",
         "test_layers.py::test_dropout_acts_on_the_sublayer_and_not_on_the_residual",
     ),
     Defect(
@@ -324,8 +324,8 @@ DEFECTS = [
     Defect(
         "the mean of the batches' means",
         "training.py",
-        "losses.sum() / target_tokens",
-        "losses.sum() / batch.target_tokens / len(step_batches)",
+        "model.config.pad_id) / target_tokens",
+        "model.config.pad_id) / batch.target_tokens / len(step_batches)",
         "test_training.py::test_accumulated_batches_make_the_update_of_one_big_batch",
     ),
     Defect(

@@ -42,6 +42,9 @@ def test_a_bad_model_setting_is_named_with_its_limit(setting, message):
         ({"epsilon": 0.0}, "epsilon = 0.0 must be a number greater than 0"),
         ({"epsilon": "x"}, "epsilon = 'x' must be a number greater than 0"),
         ({"seed": "a"}, "seed = 'a' must be an integer"),
+        ({"precision": "fp8"}, "precision = 'fp8' is not one of 'fp32', 'bf16'"),
+        ({"max_grad_norm": 0}, "max_grad_norm = 0 must be a number greater than 0, or None for no limit"),
+        ({"compile": 1}, "compile = 1 must be True or False"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

@@ -99,6 +99,23 @@ def test_targets_that_do_not_fit_the_logits_are_refused(shape, target, message):
         label_smoothing_loss(torch.randn(shape), torch.tensor(target))
 
 
+@pytest.mark.paper("label-smoothing")
+def test_the_gradient_is_the_softmax_minus_the_smoothed_target():
+    z = logits().requires_grad_()
+    real = TARGET != PAD
+    label_smoothing_loss(z, TARGET, 0.1, PAD).backward()
+    smoothed = 0.9 * F.one_hot(TARGET, VOCABULARY) + 0.1 / VOCABULARY
+    expected = (z.detach().softmax(-1) - smoothed) * real[..., None] / real.sum()
+    torch.testing.assert_close(z.grad, expected.to(z.dtype))
+    assert torch.autograd.gradcheck(lambda z: token_losses(z, TARGET, 0.3, PAD), z.detach().double().requires_grad_())
+
+
+def test_a_list_of_positions_has_the_losses_of_its_batch():
+    z = logits()
+    real = TARGET != PAD
+    torch.testing.assert_close(token_losses(z[real], TARGET[real], 0.1, PAD), token_losses(z, TARGET, 0.1, PAD)[real])
+
+
 def test_token_losses_add_up_to_the_mean():
     z = logits()
     losses = token_losses(z, TARGET, 0.1, PAD)

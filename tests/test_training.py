@@ -148,6 +148,70 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path):
         assert torch.equal(p, q)
 
 
+def test_in_bfloat16_the_same_is_learned():
+    config = replace(SETTINGS, num_steps=150, warmup_steps=50)
+    torch.manual_seed(1)
+    exact, half = Transformer(TINY), Transformer(TINY)
+    half.load_state_dict(exact.state_dict())
+    expected = steps(exact, passes(PAIRS, config), config)
+    records = steps(half, passes(PAIRS, config), replace(config, precision="bf16"))
+    assert records[0].loss_nats_per_token != expected[0].loss_nats_per_token
+    assert records[0].loss_nats_per_token == pytest.approx(expected[0].loss_nats_per_token, rel=0.02)
+    assert records[-1].loss_nats_per_token == pytest.approx(expected[-1].loss_nats_per_token, rel=0.1)
+    assert {p.dtype for p in half.parameters()} == {torch.float32}
+
+
+def test_long_gradients_are_shortened_where_asked(monkeypatch):
+    norms = []
+
+    def step(optimizer, *_):
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        norms.append(torch.nn.utils.get_total_norm(gradients).item())
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    steps(fresh_model(), passes(PAIRS, SETTINGS))
+    longest = max(norms)
+    norms.clear()
+    steps(fresh_model(), passes(PAIRS, SETTINGS), replace(SETTINGS, max_grad_norm=longest / 2))
+    assert max(norms) == pytest.approx(longest / 2, rel=1e-4)
+
+
+def test_no_logits_are_computed_at_padding():
+    model = fresh_model()
+    rows = []
+    hook = model.embedding.logits
+    model.embedding.logits = lambda states, bias=None: rows.append(states.shape[:-1].numel()) or hook(states, bias)
+    batch = make_batch([([3], [4]), ([3], [4] * 9)])
+    steps(model, [batch])
+    assert rows == [batch.target_tokens] == [12]
+    assert batch.target_output.numel() == 20
+
+
+@pytest.mark.slow
+def test_a_compiled_model_learns_the_same_from_few_graphs():
+    program = """
+import functools
+import torch
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig
+from transformer_lib.training import adam, passes, train
+torch.set_num_threads(1)
+torch.compile = functools.partial(torch.compile, backend="aot_eager")  # the last stage needs a C++ compiler
+curves = []
+for compile in (False, True):
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=8, num_heads=2, p_drop=0.0))
+    config = TrainingConfig(num_steps=12, batch_tokens=60, warmup_steps=9, compile=compile)
+    pairs = [([3 + i % 7] * (2 + i % 6), [4 + i % 5] * (2 + i % 9)) for i in range(80)]
+    curves.append([r.loss_nats_per_token for r in train(model, adam(model, config), passes(pairs, config), config)])
+torch.testing.assert_close(torch.tensor(curves[0]), torch.tensor(curves[1]), rtol=1e-4, atol=1e-4)
+counters = torch._dynamo.utils.counters
+print(counters["stats"]["unique_graphs"], "graphs", dict(counters["graph_break"]))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout.split()[0]) <= 4, done.stdout
+
+
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(ValueError, match="no pairs: there is nothing to train on"):
         next(passes([], SETTINGS))

@@ -314,3 +314,13 @@ print("same")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "same", done.stderr[-2000:]
+
+
+def test_logits_at_places_are_those_of_the_whole_batch():
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=9, num_heads=2)).eval()
+    source, target = torch.randint(3, 11, (3, 5)), torch.randint(3, 11, (3, 4))
+    places = torch.tensor([0, 5, 6, 11])
+    whole = model(source, target)
+    torch.testing.assert_close(model(source, target, places), whole.flatten(0, 1)[places])
+    assert model(source, target, places[:0]).shape == (0, 11)

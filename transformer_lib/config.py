@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 NormOrder = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned"]
 Activation = Literal["relu", "gelu", "silu"]
+Precision = Literal["fp32", "bf16"]
 
 
 def check_positive(**sizes: int) -> None:
@@ -118,6 +119,9 @@ class TrainingConfig:
         accumulate: batches whose gradients make one update.
         beta1, beta2, epsilon: of Adam.
         epsilon_ls: label smoothing, in [0, 1).
+        max_grad_norm: longer gradients are shortened to this norm; None: never, as in the paper.
+        precision: "bf16" lets matrix products run in bfloat16 (torch.autocast); weights and sums stay in float32.
+        compile: whether torch.compile makes kernels for this model first; pays on a GPU.
         seed: of the initial weights, the order of the batches and dropout.
     """
 
@@ -129,6 +133,9 @@ class TrainingConfig:
     beta2: float = 0.98
     epsilon: float = 1e-9
     epsilon_ls: float = 0.1
+    max_grad_norm: float | None = None
+    precision: Precision = "fp32"
+    compile: bool = False
     seed: int = 0
 
     def __post_init__(self):
@@ -137,6 +144,12 @@ class TrainingConfig:
         check_fraction(beta1=self.beta1, beta2=self.beta2, epsilon_ls=self.epsilon_ls)
         if not isinstance(self.epsilon, numbers.Real) or not self.epsilon > 0:
             raise ValueError(f"epsilon = {self.epsilon!r} must be a number greater than 0")
+        norm = self.max_grad_norm
+        if norm is not None and (isinstance(norm, bool) or not isinstance(norm, numbers.Real) or not norm > 0):
+            raise ValueError(f"max_grad_norm = {norm!r} must be a number greater than 0, or None for no limit")
+        check_choice(Precision, precision=self.precision)
+        if not isinstance(self.compile, bool):
+            raise ValueError(f"compile = {self.compile!r} must be True or False")
         if not isinstance(self.seed, numbers.Integral):
             raise ValueError(f"seed = {self.seed!r} must be an integer")
 

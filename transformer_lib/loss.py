@@ -1,7 +1,9 @@
 """Cross-entropy against a target that is never quite certain."""
 
+from typing import Any
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from .config import check_fraction
@@ -30,11 +32,15 @@ def label_smoothing_loss(logits: Logits, target: TargetIds, epsilon_ls: float = 
 
 
 def token_losses(
-    logits: Logits, target: TargetIds, epsilon_ls: float = 0.1, pad_id: int = 0
-) -> Float[Tensor, "batch target"]:
+    logits: Float[Tensor, "*positions vocabulary"],
+    target: Int[Tensor, "*positions"],
+    epsilon_ls: float = 0.1,
+    pad_id: int = 0,
+) -> Float[Tensor, "*positions"]:
     """The smoothed cross-entropy of each target token in nats, and 0 at padding.
 
-    Half-precision logits are computed with in float32.
+    The positions are those of a batch, (batch, target), or any list of them. Half-precision logits are computed
+    with in float32.
 
     Raises:
         ValueError: ε out of range, shapes that differ, or an id outside the vocabulary.
@@ -46,11 +52,40 @@ def token_losses(
             "together: one target for each row of logits"
         )
     if not torch.compiler.is_compiling():
-        check_ids("target", target, logits.size(-1))
-    precise = logits if logits.dtype == torch.float64 else logits.float()
-    # (batch, target, vocabulary). The limit keeps 0 · ln 0 and sums over the vocabulary finite.
-    log_probabilities = precise.log_softmax(dim=-1).clamp(min=-1e30)
-    right_token = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-    every_token = log_probabilities.mean(dim=-1)
-    losses = -(1 - epsilon_ls) * right_token - epsilon_ls * every_token
+        check_ids("target", target if target.dim() == 2 else target.flatten()[None], logits.size(-1))
+    losses = SmoothedCrossEntropy.apply(logits, target, epsilon_ls)
     return losses.masked_fill(target == pad_id, 0.0)
+
+
+class SmoothedCrossEntropy(torch.autograd.Function):
+    """The loss of each position, and its gradient by the logits in closed form.
+
+        loss     = -(1 - ε) · ln p[right] - ε · mean(ln p),   p = softmax(logits)
+        gradient = p - q,   q = (1 - ε) · one-hot(right) + ε / vocabulary
+
+    The array of logits is the largest of a training step. Left to autograd, it would be copied once for each
+    operation above, forward and backward.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Float[Tensor, "*positions vocabulary"], target: Int[Tensor, "*positions"], epsilon_ls: float
+    ) -> Float[Tensor, "*positions"]:
+        """One loss for each position, in nats."""
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        # The limit keeps 0 · ln 0 and sums over the vocabulary finite.
+        log_probabilities = logits.log_softmax(dim=-1, dtype=dtype).clamp_(min=-1e30)
+        ctx.save_for_backward(log_probabilities, target)
+        ctx.epsilon_ls, ctx.dtype = epsilon_ls, logits.dtype
+        right_token = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+        every_token = log_probabilities.mean(dim=-1)
+        return -(1 - epsilon_ls) * right_token - epsilon_ls * every_token
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Float[Tensor, "*positions"]) -> tuple[Tensor, None, None]:
+        """The gradient by the logits, for that of each loss."""
+        log_probabilities, target = ctx.saved_tensors
+        gradient = log_probabilities.exp().sub_(ctx.epsilon_ls / log_probabilities.size(-1))
+        right = target.unsqueeze(-1)
+        gradient.scatter_add_(-1, right, gradient.new_full((), ctx.epsilon_ls - 1).expand(right.shape))
+        return gradient.mul_(gradients[0].unsqueeze(-1)).to(ctx.dtype), None, None

@@ -30,4 +30,6 @@ Memory = Float[Tensor, "batch source d_model"]
 SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]
 Logits = Float[Tensor, "batch target vocabulary"]
+Places = Int[Tensor, " places"]  # in the flattened target: row · width + column
+PlacedLogits = Float[Tensor, "places vocabulary"]
 Scalar = Float[Tensor, ""]

@@ -2,14 +2,17 @@
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from .config import TrainingConfig, check_positive
 from .data.batches import Batch, Ids, token_batches
+from .distributed import exchange, processes, replica, sum_over_processes
 from .loss import token_losses
+from .shapes import Scalar
 from .transformer import Transformer
 
 
@@ -33,8 +36,8 @@ def learning_rate(step_num: int, d_model: int, warmup_steps: int = 4000) -> floa
 def adam(model: Transformer, config: TrainingConfig) -> torch.optim.Adam:
     """Adam with β1 = 0.9, β2 = 0.98 and ε = 1e-9. Source: section 5.3 [adam]."""
     betas = (config.beta1, config.beta2)
-    # The rate is 0 until `train` sets it, at each step.
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon)
+    # The rate is 0 until `train` sets it, at each step. Fused: one pass over each weight.
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon, fused=True)
 
 
 @dataclass(frozen=True)
@@ -64,18 +67,25 @@ def train(
 
     Each update uses the gradients of `accumulate` batches. Their losses are divided by
     the number of real target tokens in all of them together, so the update is that of
-    one big batch.
+    one big batch. Several processes (torch.distributed) share out these batches.
 
     Args:
-        batches: from the first step on, in the same order in every run.
+        batches: from the first step on, in the same order in every run and every process.
         steps_done: updates already made; their batches are skipped.
+
+    Raises:
+        ValueError: fewer batches in an update than processes.
     """
-    device, pad_id = next(model.parameters()).device, model.config.pad_id
+    device, (rank, count) = next(model.parameters()).device, processes()
+    if config.accumulate < count:
+        raise ValueError(f"accumulate = {config.accumulate} is too small for {count} processes; give at least {count}")
+    parallel = replica(model)
+    forward = torch.compile(parallel, dynamic=True) if config.compile else parallel
     batches = itertools.islice(batches, steps_done * config.accumulate, None)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()
         step_batches = list(itertools.islice(batches, config.accumulate))
-        if not step_batches:
+        if len(step_batches) < count:
             return
         target_tokens = sum(batch.target_tokens for batch in step_batches)
         rate = learning_rate(step_num, model.config.d_model, config.warmup_steps)
@@ -83,16 +93,28 @@ def train(
             group["lr"] = rate
         model.train()
         optimizer.zero_grad()
-        step_loss = 0.0
-        for batch in (batch.to(device) for batch in step_batches):
-            logits = model(batch.source, batch.target_input)
-            losses = token_losses(logits, batch.target_output, config.epsilon_ls, pad_id)
-            loss = losses.sum() / target_tokens
-            loss.backward()
-            step_loss += loss.item()
+        losses = []
+        own_batches = step_batches[rank::count]
+        for i, batch in enumerate(own_batches, start=1):
+            with exchange(parallel, now=i == len(own_batches)):
+                loss = batch_loss(forward, batch.to(device), config, model.config.pad_id) / target_tokens
+                (loss * count).backward()  # the exchange takes the mean over the processes
+            losses.append(loss.detach())
+        if config.max_grad_norm is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
         optimizer.step()
-        seconds = time.perf_counter() - started
-        yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
+        step_loss = sum_over_processes(torch.stack(losses).sum()).item()  # waits for the device
+        yield StepRecord(step_num, step_loss, rate, target_tokens, time.perf_counter() - started)
+
+
+def batch_loss(forward: Callable[..., Tensor], batch: Batch, config: TrainingConfig, pad_id: int) -> Scalar:
+    """The sum of the smoothed losses of all real target tokens, in nats. At padding no logits are computed."""
+    target = batch.target_output.flatten()
+    real = (target != pad_id).nonzero()[:, 0]
+    # Where autocast is on, it chooses bfloat16 for matrix products alone.
+    with torch.autocast(target.device.type, torch.bfloat16, enabled=config.precision == "bf16"):
+        logits = forward(batch.source, batch.target_input, real)  # (real tokens, vocabulary)
+        return token_losses(logits, target[real], config.epsilon_ls, pad_id).sum()
 
 
 def passes(pairs: Sequence[tuple[Ids, Ids]], config: TrainingConfig) -> Iterator[Batch]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .attention import MultiHeadAttention
 from .config import TransformerConfig
 from .embeddings import TokenEmbedding, check_ids
-from .layers import DecoderLayer, EncoderLayer, LayerCache
+from .layers import DecoderLayer, Dropout, EncoderLayer, LayerCache
 from .masks import causal_mask, padding_mask
 from .positional_encoding import LearnedPositions, SinusoidalPositions
 from .shapes import (
@@ -21,6 +21,8 @@ from .shapes import (
     Logits,
     Memory,
     PastMask,
+    PlacedLogits,
+    Places,
     QueryStates,
     SelfMask,
     SourceIds,
@@ -115,7 +117,7 @@ class Transformer(nn.Module):
             None if config.tied_output else TokenEmbedding(config.vocabulary_size, config.d_model)
         )
         self.output_bias = nn.Parameter(torch.zeros(config.vocabulary_size)) if config.output_bias else None
-        self.dropout = nn.Dropout(config.p_drop)
+        self.dropout = Dropout(config.p_drop)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         for module in self.modules():  # The paper names no initialisation; Glorot's is that of the authors' own code.
@@ -124,13 +126,17 @@ class Transformer(nn.Module):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
 
-    def forward(self, source: SourceIds, target_input: TargetIds) -> Logits:
+    def forward(self, source: SourceIds, target_input: TargetIds, at: Places | None = None) -> Logits | PlacedLogits:
         """The logits of the token after each position of target_input.
+
+        Args:
+            at: the places in target_input.flatten() whose logits are wanted: (places, vocabulary).
+                None: all, (batch, target, vocabulary).
 
         Raises:
             ValueError: ids outside the vocabulary, batches of different sizes, a source of padding alone.
         """
-        return self.decode(target_input, self.encode(source), source)
+        return self.decode(target_input, self.encode(source), source, at)
 
     def encode(self, source: SourceIds) -> Memory:
         """The encoder's output, a vector for each source token. Raises as forward does."""
@@ -139,8 +145,10 @@ class Transformer(nn.Module):
         embedded = self.embed(source, self.own_source_embedding or self.embedding)
         return self.encoder(embedded, padding_mask(source, self.config.pad_id))
 
-    def decode(self, target_input: TargetIds, memory: Memory, source: SourceIds) -> Logits:
-        """Logits from the memory of `source` and the target so far. Raises as forward does."""
+    def decode(
+        self, target_input: TargetIds, memory: Memory, source: SourceIds, at: Places | None = None
+    ) -> Logits | PlacedLogits:
+        """Logits from the memory of `source` and the target so far. Arguments and errors are those of forward."""
         if not torch.compiler.is_compiling():
             check_ids("target_input", target_input, self.config.vocabulary_size)
         if memory.shape[:2] != source.shape or memory.size(0) != target_input.size(0):
@@ -156,7 +164,7 @@ class Transformer(nn.Module):
         target_mask = causal & real  # (batch, 1, target, target)
         embedded = self.embed(target_input, self.embedding)
         states = self.decoder(embedded, memory, target_mask, padding_mask(source, pad_id))
-        return self.logits(states)
+        return self.logits(states if at is None else states.flatten(0, 1)[at])
 
     def start_decoding(self, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
         """Encode the source and make room for `limit` steps of `beams` candidates each. Raises as encode does."""
@@ -183,7 +191,7 @@ class Transformer(nn.Module):
         cache.length += 1
         return self.logits(states)
 
-    def logits(self, states: QueryStates) -> Float[Tensor, "batch queries vocabulary"]:
+    def logits(self, states: Float[Tensor, "*positions d_model"]) -> Float[Tensor, "*positions vocabulary"]:
         """How well each token of the vocabulary fits as the next one."""
         return (self.own_output_embedding or self.embedding).logits(states, self.output_bias)
 

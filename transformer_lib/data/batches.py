@@ -1,7 +1,9 @@
 """Sentences of ids to rectangular batches of about equal cost."""
 
+import queue
 import random
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -101,3 +103,45 @@ def _groups(pairs: Sequence[tuple[Ids, Ids]], order: list[int], batch_tokens: in
         widest = max(widest, width)
     if group:
         yield group
+
+
+def in_background(batches: Iterable[Batch], ahead: int = 8) -> Iterator[Batch]:
+    """The same batches in the same order, made by a thread while the model works on an earlier one.
+
+    An error of `batches` is raised here, where it would have been without the thread.
+
+    Args:
+        ahead: most batches that wait.
+    """
+    check_positive(ahead=ahead)
+    waiting: queue.Queue[Batch | BaseException | None] = queue.Queue(ahead)
+    stopped = threading.Event()
+
+    def put(item: Batch | BaseException | None) -> bool:
+        while not stopped.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def work() -> None:
+        try:
+            for batch in batches:
+                if not put(batch):
+                    return
+            put(None)
+        except BaseException as error:  # handed over, not handled
+            put(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        while (item := waiting.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:  # also when the reader stops early
+        stopped.set()
+        thread.join()

@@ -1,0 +1,45 @@
+"""Training in several processes: who does what, and when their gradients meet."""
+
+import contextlib
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+class Processes(NamedTuple):
+    """The place of this process among those that train one model; (0, 1) alone."""
+
+    rank: int
+    count: int
+
+
+def processes() -> Processes:
+    """Those of torch.distributed, where it has been started."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return Processes(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return Processes(0, 1)
+
+
+def replica(model: nn.Module) -> nn.Module:
+    """The model itself, or what lets its gradients become the mean over all processes."""
+    if processes().count == 1:
+        return model
+    device = next(model.parameters()).device
+    return DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device])
+
+
+def exchange(replica: nn.Module, now: bool) -> AbstractContextManager[None]:
+    """Inside the `with` block, backward passes exchange gradients, or keep them for a later exchange."""
+    if now or not isinstance(replica, DistributedDataParallel):
+        return contextlib.nullcontext()
+    return replica.no_sync()
+
+
+def sum_over_processes(value: Tensor) -> Tensor:
+    """The sum of what every process has here."""
+    if processes().count > 1:
+        torch.distributed.all_reduce(value)
+    return value
