@@ -5,9 +5,9 @@ import pytest
 import reference
 import torch
 
-from transformer_lib import Transformer, TransformerConfig, beam_search, greedy_decode
+from transformer_lib import Transformer, TransformerConfig, beam_search, greedy_decode, record_attention
 from transformer_lib.data import WordTokenizer
-from transformer_lib.decoding import beam_hypotheses, evaluation_mode, length_penalty, translate
+from transformer_lib.decoding import beam_hypotheses, evaluation_mode, hypothesis_attention, length_penalty, translate
 from transformer_lib.layers import LayerCache
 
 TINY = TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, p_drop=0.3)
@@ -28,6 +28,9 @@ VARIANTS = [
     {"tied_output": False, "output_bias": True, "source_vocabulary_size": 12},
     {"bos_id": 0, "final_norm": True},
 ]
+
+
+ROLES = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
 
 
 def likely_to_end(m):
@@ -260,6 +263,27 @@ def test_decoding_switches_dropout_off_and_on_again():
     with evaluation_mode(m):
         assert not m.training
     assert m.training
+
+
+def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
+    m = model(num_layers=2)
+    source = torch.tensor([[3, 5, 4, 2]])
+    steps = []
+    with record_attention(m) as weights, torch.no_grad():
+        cache = m.eval().start_decoding(source, limit=4)
+        for token in (1, 6, 3):
+            m.decode_next(torch.tensor([[token]]), cache)
+            steps.append({name: weight.clone() for name, weight in weights.items()})
+    found = hypothesis_attention(m.train(), source, [6, 3, 2])
+    assert m.training
+    assert set(found) == {f"{name[0]}.{i}.{name[1]}" for i in (0, 1) for name in ROLES}
+    for i, step in enumerate(steps):
+        for layer in (0, 1):
+            own, cross = (found[f"decoder.{layer}.{role}"] for role in ("self", "cross"))
+            torch.testing.assert_close(own[:, :, i, : i + 1], step[f"decoder.{layer}.self"][:, :, 0])
+            torch.testing.assert_close(cross[:, :, i], step[f"decoder.{layer}.cross"][:, :, 0])
+    with pytest.raises(ValueError, match="source has 2 sentences and there are 0 tokens; give one and some"):
+        hypothesis_attention(m, source.repeat(2, 1), [])
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])

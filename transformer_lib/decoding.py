@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .config import TransformerConfig, check_positive
 from .data.batches import pad_rows
 from .data.tokenizers import Tokenizer
 from .shapes import SourceIds
-from .transformer import Transformer
+from .transformer import Transformer, record_attention
 
 MAX_SOURCE_TOKENS = 1000  # of one sentence in `translate`; attention's memory grows with the square
 
@@ -143,6 +143,28 @@ def beam_hypotheses(
                 beam.keep(still_open)
                 cache.keep(still_open)
     return [sorted(hypotheses, key=lambda h: -h.score)[:beam_size] for hypotheses in finished]
+
+
+@torch.no_grad()
+def hypothesis_attention(
+    model: Transformer, source: SourceIds, tokens: Sequence[int]
+) -> dict[str, Float[Tensor, "1 heads queries keys"]]:
+    """The weights with which every layer and head looked while these tokens were generated, under the keys
+    of record_attention. Row i of a decoder's array belongs to the step that chose tokens[i].
+
+    Args:
+        source: the one sentence that was translated, (1, source).
+        tokens: of a hypothesis, or a row of greedy_decode without its padding.
+
+    Raises:
+        ValueError: no tokens, more than one sentence, or ids that the model refuses.
+    """
+    if len(source) != 1 or not tokens:
+        raise ValueError(f"source has {len(source)} sentences and there are {len(tokens)} tokens; give one and some")
+    target_input = torch.tensor([[model.config.bos_id, *tokens[:-1]]], device=source.device)
+    with evaluation_mode(model), record_attention(model) as weights:
+        model(source, target_input)
+    return dict(weights)
 
 
 def _worst_kept(finished: list[Hypothesis], beam_size: int) -> float:
