@@ -1,0 +1,99 @@
+"""Training, checkpoints and decoding for a long time: does memory grow, does anything drift?
+
+    python experiments/soak.py --minutes 60
+
+One model learns number words again and again; every minute the process's memory, its speed and the loss are noted.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from provenance import provenance, write_result
+
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
+from transformer_lib.checkpoints import load_checkpoint, save_checkpoint
+from transformer_lib.data import WordTokenizer, in_background, load_pairs
+from transformer_lib.training import adam, passes, train
+
+CHECKPOINT_EVERY, DECODE_EVERY = 200, 100
+
+
+def resident_mb() -> float:
+    """Memory of this process that is in RAM now, in megabytes."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def slope_per_hour(minutes: list[float], values: list[float]) -> float:
+    """By least squares."""
+    middle, mean = statistics.fmean(minutes), statistics.fmean(values)
+    above = sum((m - middle) * (v - mean) for m, v in zip(minutes, values, strict=True))
+    return 60 * above / sum((m - middle) ** 2 for m in minutes)
+
+
+def main() -> None:
+    """Run, note, write the result."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=60.0)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    pairs = load_pairs("number_words", "train", "en", "de")
+    tokenizer = WordTokenizer.train(side for pair in pairs for side in pair)
+    ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
+    settings = TrainingConfig(num_steps=10**9, batch_tokens=1500, warmup_steps=600)
+    sizes = {"num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16}
+    model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **sizes))
+    optimizer = adam(model, settings)
+    noted: list[dict[str, float]] = []
+    started = last_note = time.monotonic()
+    losses, tokens = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        for record in train(model, optimizer, in_background(passes(ids, settings)), settings):
+            losses.append(record.loss_nats_per_token)
+            tokens += record.target_tokens
+            if record.step_num % DECODE_EVERY == 0:
+                source = torch.tensor([[*tokenizer.encode(pairs[record.step_num % 1000][0]), 2]])
+                greedy_decode(model, source)
+                beam_search(model, source)
+            if record.step_num % CHECKPOINT_EVERY == 0:
+                path = Path(folder, "step")
+                save_checkpoint(path, model, optimizer, record.step_num)
+                load_checkpoint(path, model, optimizer)
+            now = time.monotonic()
+            if now - last_note >= 60:
+                noted.append(
+                    {
+                        "minute": round((now - started) / 60, 2),
+                        "resident_mb": round(resident_mb(), 1),
+                        "tokens_per_second": round(tokens / (now - last_note)),
+                        "loss_nats_per_token": round(statistics.fmean(losses), 4),
+                        "step_num": record.step_num,
+                    }
+                )
+                print(noted[-1], flush=True)
+                losses, tokens, last_note = [], 0, now
+            if now - started >= 60 * args.minutes:
+                break
+    settled = noted[len(noted) // 3 :]  # after the first third
+    minutes = [note["minute"] for note in settled]
+    result = {
+        "what": "one process that trains, writes and reads checkpoints and decodes, noted every minute",
+        "model": sizes,
+        "slopes_per_hour_after_the_first_third": {
+            name: round(slope_per_hour(minutes, [note[name] for note in settled]), 4)
+            for name in ("resident_mb", "tokens_per_second", "loss_nats_per_token")
+        },
+        "notes": noted,
+        **provenance(0, time.monotonic() - started),
+    }
+    print(f"written to {write_result('soak', result).name}: {result['slopes_per_hour_after_the_first_third']}")
+
+
+if __name__ == "__main__":
+    main()
