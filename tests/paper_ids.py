@@ -37,6 +37,4 @@ EXCEPTIONS = {
     "table-1": "typed in tests/paper_tables.py and proved by counting; the other layer types have no place in the "
     "package, and the chapter that measures them is not written",
     "table-2": "results of other systems, typed in tests/paper_tables.py: there is no function of the library to show",
-    "parsing": "the parsing experiment is not in the package yet",
-    "table-4": "results of the parsing experiment, typed in tests/paper_tables.py; its chapter is not written",
 }

@@ -1,6 +1,7 @@
 """Training in several processes: who does what, and when their gradients meet."""
 
 import contextlib
+import os
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
@@ -43,3 +44,24 @@ def sum_over_processes(value: Tensor) -> Tensor:
     if processes().count > 1:
         torch.distributed.all_reduce(value)
     return value
+
+
+def start(device: str) -> str:
+    """Meet the other processes that `torchrun` started; returns the device of this one. Without torchrun, nothing."""
+    if "RANK" not in os.environ:
+        return device
+    kind = torch.device(device).type
+    if kind == "cuda":
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
+    torch.distributed.init_process_group("nccl" if kind == "cuda" else "gloo")
+    return device
+
+
+def agreed(decision: bool, device: str) -> bool:
+    """What the first process decided: clocks differ, and either all go on or none."""
+    if processes().count == 1:
+        return decision
+    flag = torch.tensor(int(decision), device=device)
+    torch.distributed.broadcast(flag, src=0)
+    return bool(flag.item())

@@ -1,0 +1,130 @@
+import os
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lib.data.trees import Tree, bracket_scores, brackets, linearize, read_trees, tidy, tree_from
+
+TEXT = """
+( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1)) (PP-LOC (IN on) (NP (NN mats)))) (. .)))
+( (FRAG (-LRB- -LRB-) (NP=2 (NN tea)) (-RRB- -RRB-)))
+"""
+TREEBANK = Path(os.environ.get("TRANSFORMER_LIB_DATA", "nowhere")) / "treebank" / "treebank.zip"
+
+
+@pytest.fixture
+def cat():
+    tree = tidy(next(read_trees(TEXT)))
+    assert tree is not None
+    return tree
+
+
+@pytest.mark.paper("parsing")
+def test_a_tree_becomes_the_tokens_written_down_by_hand(cat):
+    assert cat.words() == ["The", "cat", "sat", "on", "mats", "."]
+    assert " ".join(linearize(cat)) == "(S (NP XX XX )NP (VP XX (PP XX (NP XX )NP )PP )VP XX )S"
+
+
+def test_tidying_keeps_brackets_that_are_words():
+    _, tea = read_trees(TEXT)
+    assert " ".join(linearize(tidy(tea))) == "(FRAG XX (NP XX )NP XX )FRAG"
+    assert tidy(tea).words() == ["-LRB-", "tea", "-RRB-"]
+    assert tidy(Tree("NP", (Tree("-NONE-", ("*",)),))) is None
+
+
+LABELS = st.sampled_from(["S", "NP", "VP", "PP", "SBAR"])
+LEAVES = st.sampled_from(["a", "b", "c"]).map(lambda word: Tree("NN", (word,)))
+TREES = st.recursive(
+    LEAVES, lambda parts: st.builds(Tree, LABELS, st.lists(parts, min_size=1, max_size=4).map(tuple)), max_leaves=12
+).filter(lambda tree: not tree.is_part_of_speech)
+
+
+def without_parts_of_speech(tree):
+    if tree.is_part_of_speech:
+        return Tree("XX", tree.parts)
+    return Tree(tree.label, tuple(without_parts_of_speech(part) for part in tree.parts))
+
+
+def in_brackets(tree):
+    return f"({tree.label} {' '.join(p if isinstance(p, str) else in_brackets(p) for p in tree.parts)})"
+
+
+def counted_bracket_by_bracket(tokens):
+    """Reads the tokens with a pencil: where a bracket opens, which word comes next, where it closes."""
+    found, opened, words = [], [], 0
+    for token in tokens:
+        if token == "XX":
+            words += 1
+        elif token[0] == "(":
+            opened.append(words)
+        else:
+            found.append((token[1:], opened.pop(), words))
+    return Counter(found)
+
+
+@pytest.mark.paper("parsing")
+@settings(max_examples=100, deadline=None)
+@given(TREES)
+def test_any_tree_survives_the_way_there_and_back(tree):
+    assert list(read_trees(in_brackets(tree))) == [tree]
+    assert tree_from(linearize(tree), tree.words()) == without_parts_of_speech(tree)
+    assert linearize(without_parts_of_speech(tree)) == linearize(tree)
+
+
+@pytest.mark.paper("table-4")
+@settings(max_examples=100, deadline=None)
+@given(TREES)
+def test_brackets_are_those_that_a_pencil_counts(tree):
+    assert brackets(tree) == counted_bracket_by_bracket(linearize(tree))
+    assert bracket_scores([tree], [tree]) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.paper("table-4")
+def test_f1_worked_by_hand(cat):
+    # Right: S, NP, VP, PP, NP. Predicted: S, NP, VP with the PP outside, PP, NP: the VP is wrong. 4 of 5 both ways;
+    # the second prediction is no tree and finds none of the two brackets there are.
+    wrong = tree_from("(S (NP XX XX )NP (VP XX )VP (PP XX (NP XX )NP )PP XX )S".split(), cat.words())
+    tea = tidy(list(read_trees(TEXT))[1])
+    scores = bracket_scores([wrong, None], [cat, tea])
+    assert scores == pytest.approx((4 / 5, 4 / 7, 2 * 4 / (5 + 7)))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ("(S XX )S", "1 words have no XX"),
+        ("(S XX XX XX )S", r"tokens\[3\] is one more XX than there are words"),
+        ("(S XX XX )NP", r"tokens\[3\] = '\)NP' does not close \(S"),
+        ("(S XX (NP )NP XX )S", r"tokens\[3\] = '\)NP' does not close \(NP"),
+        ("(S (NP XX XX )NP", "1 brackets are open after 0 trees"),
+        ("(S XX )S (S XX )S", "0 brackets are open after 2 trees; give one whole tree"),
+        ("XX XX", "0 brackets are open after 2 trees"),
+    ],
+)
+def test_tokens_that_are_no_tree_are_refused(tokens, message):
+    with pytest.raises(ValueError, match=message):
+        tree_from(tokens.split(), ["a", "b"])
+
+
+def test_broken_files_and_empty_scores_are_refused():
+    with pytest.raises(ValueError, match=r"the text ends inside 1 open brackets; the innermost is \(S"):
+        list(read_trees("(S (NN a)"))
+    with pytest.raises(ValueError, match=r"'\)' stands outside all brackets"):
+        list(read_trees("(S (NN a)))"))
+    with pytest.raises(ValueError, match="0 trees without a single bracket to find"):
+        bracket_scores([], [])
+
+
+@pytest.mark.paper("parsing")
+@pytest.mark.skipif(not TREEBANK.exists(), reason="needs the treebank sample: set TRANSFORMER_LIB_DATA")
+def test_every_tree_of_the_treebank_sample_survives():
+    with zipfile.ZipFile(TREEBANK) as archive:
+        files = sorted(name for name in archive.namelist() if name.endswith(".mrg"))
+        trees = [tree for name in files for tree in read_trees(archive.read(name).decode("ascii"))]
+    assert len(trees) == 3914
+    for tree in map(tidy, trees):
+        assert brackets(tree) == brackets(tree_from(linearize(tree), tree.words()))

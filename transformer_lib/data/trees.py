@@ -1,0 +1,146 @@
+"""Constituency trees as sequences of tokens and back, so that a translator can learn to parse."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, cast
+
+WORD = "XX"  # stands for each word: the parser need not repeat what it read
+
+
+class Tree(NamedTuple):
+    """A constituent: its label, and its parts in order. Each word is the one part of its part of speech."""
+
+    label: str
+    parts: tuple["Tree | str", ...]
+
+    def words(self) -> list[str]:
+        """The words below, from left to right."""
+        return [word for part in self.parts for word in ([part] if isinstance(part, str) else part.words())]
+
+    @property
+    def is_part_of_speech(self) -> bool:
+        """Whether this is the label of one word."""
+        return len(self.parts) == 1 and isinstance(self.parts[0], str)
+
+
+def read_trees(text: str) -> Iterator[Tree]:
+    """The trees of a file in the brackets of the Penn Treebank, as they stand there.
+
+    Raises:
+        ValueError: brackets that do not match, or text outside them.
+    """
+    open_trees: list[tuple[str, list[Tree | str]]] = []
+    for bracket, label, close, word in re.findall(r"(\()\s*([^\s()]*)|(\))|([^\s()]+)", text):
+        if bracket:
+            open_trees.append((label, []))
+        elif not open_trees:
+            raise ValueError(f"{close or word!r} stands outside all brackets: no tree is open there")
+        elif word:
+            open_trees[-1][1].append(word)
+        else:
+            name, parts = open_trees.pop()
+            tree = Tree(name, tuple(parts))
+            if open_trees:
+                open_trees[-1][1].append(tree)
+            else:
+                yield tree
+    if open_trees:
+        raise ValueError(f"the text ends inside {len(open_trees)} open brackets; the innermost is ({open_trees[-1][0]}")
+
+
+def tidy(tree: Tree) -> Tree | None:
+    """The tree as it is parsed and scored: without traces, without functions such as the SBJ of NP-SBJ.
+
+    Returns:
+        None if nothing is left. The nameless bracket around a whole sentence goes, too.
+    """
+    if tree.label == "-NONE-":
+        return None
+    parts = tuple(kept for part in tree.parts if (kept := part if isinstance(part, str) else tidy(part)) is not None)
+    if not parts:
+        return None
+    if not tree.label and len(parts) == 1 and isinstance(parts[0], Tree):
+        return parts[0]
+    label = tree.label if tree.label.startswith("-") else re.split(r"[-=]", tree.label)[0]  # -LRB- is a bracket
+    return Tree(label, parts)
+
+
+def linearize(tree: Tree) -> list[str]:
+    """The tree as target tokens: `(NP`, `XX` for each word, `)NP`.
+
+    Parts of speech are left out, as in Vinyals et al. (2015), on whom the paper's experiment builds.
+
+    Source: section 6.3 [parsing].
+    """
+    if tree.is_part_of_speech:
+        return [WORD]
+    inside = [token for part in tree.parts if isinstance(part, Tree) for token in linearize(part)]
+    return [f"({tree.label}", *inside, f"){tree.label}"]
+
+
+def tree_from(tokens: Iterable[str], words: Iterable[str]) -> Tree:
+    """The tree that these tokens describe, over these words. The inverse of linearize; every part of speech is XX.
+
+    Raises:
+        ValueError: tokens that are no tree, or another number of words.
+    """
+    remaining, open_trees = list(words), [Tree("", ())]
+    for place, token in enumerate(tokens):
+        if token.startswith("("):
+            open_trees.append(Tree(token[1:], ()))
+            continue
+        if token == WORD and remaining:
+            part = Tree(WORD, (remaining.pop(0),))
+        elif token == WORD:
+            raise ValueError(f"tokens[{place}] is one more {WORD} than there are words")
+        elif len(open_trees) > 1 and token == f"){open_trees[-1].label}" and open_trees[-1].parts:
+            part = open_trees.pop()
+        else:
+            raise ValueError(f"tokens[{place}] = {token!r} does not close ({open_trees[-1].label}")
+        open_trees[-1] = Tree(open_trees[-1].label, (*open_trees[-1].parts, part))
+    outermost = open_trees[0].parts
+    if len(open_trees) > 1 or len(outermost) != 1:
+        raise ValueError(f"{len(open_trees) - 1} brackets are open after {len(outermost)} trees; give one whole tree")
+    if remaining:
+        raise ValueError(f"{len(remaining)} words have no {WORD}")
+    return cast(Tree, outermost[0])
+
+
+def brackets(tree: Tree, start: int = 0) -> Counter[tuple[str, int, int]]:
+    """Each constituent but the parts of speech, as (label, first word, word after the last)."""
+    if tree.is_part_of_speech:
+        return Counter()
+    found = Counter({(tree.label, start, start + len(tree.words())): 1})
+    for part in tree.parts:
+        if isinstance(part, Tree):
+            found += brackets(part, start)
+            start += len(part.words())
+    return found
+
+
+class BracketScores(NamedTuple):
+    """How well predicted trees agree with the right ones; each from 0 to 1."""
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def bracket_scores(predicted: Iterable[Tree | None], right: Iterable[Tree]) -> BracketScores:
+    """Labelled precision, recall and F1 of all brackets together; None is a prediction that is no tree.
+
+    Source: Table 4, section 6.3 [table-4].
+
+    Raises:
+        ValueError: lists of different lengths, or no brackets to find.
+    """
+    pairs = list(zip(predicted, right, strict=True))
+    found = [Counter() if tree is None else brackets(tree) for tree, _ in pairs]
+    wanted = [brackets(tree) for _, tree in pairs]
+    hits = sum((mine & theirs).total() for mine, theirs in zip(found, wanted, strict=True))
+    total_found, total_wanted = (sum(counter.total() for counter in side) for side in (found, wanted))
+    if not total_wanted:
+        raise ValueError(f"{len(pairs)} trees without a single bracket to find")
+    f1 = 2 * hits / (total_found + total_wanted)
+    return BracketScores(hits / total_found if total_found else 0.0, hits / total_wanted, f1)
