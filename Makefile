@@ -14,7 +14,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book serve test test-fast check format notebooks address lock colab-check clean distclean
+.PHONY: help env book serve test test-fast check bench format notebooks address lock colab-check clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -59,12 +59,15 @@ address: env ## Write the address set in _config.yml into the files that name it
 lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the lock leaves it behind
 	$(PYTHON) scripts/lock.py
 
+bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; another size: ARGS="--tiny")
+	@$(PYTHON) benchmarks/run.py $(ARGS)
+
 colab-check: env ## Run the notebooks as Colab would: its versions, an empty folder, an own installation
 	$(PY) scripts/colab_check.py $(ARGS)
 
 clean: ## Remove what the commands built, but not the environment
 	rm -rf _build build .pytest_cache .ruff_cache .hypothesis htmlcov .coverage
-	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +
+	find . -name __pycache__ -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too
-	rm -rf .venv transformer_lib.egg-info
+	rm -rf .venv .venv-bench transformer_lib.egg-info

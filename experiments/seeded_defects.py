@@ -73,7 +73,7 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
 
     result = {}
     with tempfile.TemporaryDirectory() as folder:
-        files = {step: Path(folder, f"{step}.pt") for step in [RESUMED, *AVERAGED]}
+        files = {step: Path(folder, f"step-{step:06}") for step in [RESUMED, *AVERAGED]}
         model, optimizer = fresh()
         done, loss = 0, math.nan
         while done < settings.num_steps:

@@ -352,15 +352,15 @@ DEFECTS = [
     Defect(
         "the random state is not restored",
         "checkpoints.py",
-        'torch.set_rng_state(state["random_state"])',
-        'state["random_state"]',
+        "torch.set_rng_state(training.torch_state)",
+        "training.torch_state",
         "test_training.py::test_a_resumed_run_ends_with_the_same_weights_to_the_bit",
     ),
     Defect(
         "the average counts one checkpoint again and again",
         "checkpoints.py",
-        "total[name] += weight",
-        "total[name] += first[name]",
+        "weights = _weights(path)",
+        "weights = _weights(sources[0])",
         "test_checkpoints.py::test_the_average_is_the_mean_of_every_weight",
     ),
     Defect(

@@ -1,18 +1,40 @@
 import io
 import json
+import math
+import shutil
 import subprocess
 import sys
 from functools import partial
+from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
-from transformer_lib import cli
+from transformer_lib import average_checkpoints, cli
+from transformer_lib.checkpoints import read_checkpoint
 from transformer_lib.data import corpora
 from transformer_lib.data.number_words import number_pairs
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
 TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de", "--device", "cpu"]
+
+
+def files_of(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def metrics_of(folder, *without):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in without} for line in lines]
+
+
+def weights_of(folder, checkpoint="latest"):
+    return cli.Translator.load(folder, checkpoint=checkpoint).model.state_dict()
+
+
+def equal(weights, others):
+    return all(torch.equal(weight, others[name]) for name, weight in weights.items())
 
 
 def run(*arguments):
@@ -46,8 +68,13 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
-    files = {"translator.json", "training.json", "checkpoint.pt", "metrics.jsonl"}
+    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl"}
     assert {p.name for p in translator.iterdir()} == files
+    paths = sorted((translator / "checkpoints").iterdir())
+    assert [p.name for p in paths] == ["step-000003", "step-000006"]
+    described = [read_checkpoint(path) for path in paths]
+    assert [d["val_perplexity"] for d in described] == [line["val_perplexity"] for line in lines[2::3]]
+    assert [d["batches_read"] for d in described] == [3, 6]
 
 
 def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatch):
@@ -76,10 +103,10 @@ def test_a_resumed_run_goes_on_where_the_checkpoint_stands(translator):
 
 
 def test_a_run_never_overwrites_another(translator, capsys):
-    before = (translator / "checkpoint.pt").read_bytes()
+    before = files_of(translator)
     assert run("train", translator, *TRAIN, *SMALL) == 2
     assert "holds a trained translator; add --resume to go on, or name another folder" in capsys.readouterr().err
-    assert (translator / "checkpoint.pt").read_bytes() == before
+    assert files_of(translator) == before
 
 
 @pytest.mark.parametrize(
@@ -100,6 +127,9 @@ def test_a_resumed_run_keeps_its_settings(translator, capsys, arguments, message
 def test_a_resumed_run_without_steps_left_says_so(translator, capsys):
     assert run("train", translator, "--resume", "--device", "cpu", "--training", "num_steps=2") == 2
     assert "num_steps = 2, but" in capsys.readouterr().err
+    before = files_of(translator)
+    assert run("train", translator, "--resume", "--device", "cpu") == 0  # killed at its very end, perhaps
+    assert files_of(translator) == before
 
 
 def test_records_past_the_checkpoint_are_written_anew(tmp_path):
@@ -110,6 +140,176 @@ def test_records_past_the_checkpoint_are_written_anew(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5]
     assert "loss_nats_per_token" in lines[-1]
+
+
+@pytest.mark.parametrize("left", [b'{"step_num": 3, "loss', b"\x00\x00\x00\n", b"[3]\n", b"\n", b"{}\n"])
+def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path, left):
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2") == 0
+    with (tmp_path / "metrics.jsonl").open("ab") as metrics:
+        metrics.write(left)
+    assert run("train", tmp_path, *TRAIN, "--training", "num_steps=3", "--resume") == 0
+    assert [line["step_num"] for line in metrics_of(tmp_path)] == [1, 2, 3]
+
+
+def test_json_has_no_infinity(tmp_path):
+    with cli.Metrics(tmp_path) as metrics:
+        metrics.write({"step_num": 1, "loss_nats_per_token": math.nan, "val_perplexity": math.inf})
+    assert "null" in (tmp_path / "metrics.jsonl").read_text()
+    with cli.Metrics(tmp_path, steps_done=1) as metrics:
+        assert metrics.perplexities == [math.inf]
+
+
+def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
+    assert run("train", tmp_path / "whole", *TRAIN, *SMALL, *STEPS, "num_steps=5", "--validate-every", 1) == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
+    checkpoints = tmp_path / "damaged" / "checkpoints"
+    (checkpoints / "step-000005" / "checkpoint.json").write_text("{}")
+    (checkpoints / "step-000004" / "training.safetensors").unlink()
+    (checkpoints / "step-000006.part").mkdir()
+    assert run("train", tmp_path / "damaged", "--device", "cpu", "--resume") == 0
+    said = capsys.readouterr().err
+    for step, why in ((5, "checkpoint.json lacks"), (4, "training.safetensors is missing")):
+        assert f"step-00000{step} is truncated, altered or no checkpoint of this library: {why}" in said
+    assert "skipped and renamed to *.damaged" in said
+    assert "resumed from" in said
+    names = [*(f"step-00000{i}" for i in (1, 2, 3, 4, 5)), "step-000004.damaged", "step-000005.damaged"]
+    assert sorted(p.name for p in checkpoints.iterdir()) == sorted(names)
+    assert equal(weights_of(tmp_path / "whole"), weights_of(tmp_path / "damaged"))
+    assert metrics_of(tmp_path / "whole", "seconds") == metrics_of(tmp_path / "damaged", "seconds")
+
+
+def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, capsys):
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2", "--validate-every", 1) == 0
+    for path in (tmp_path / "checkpoints").iterdir():
+        (path / "checkpoint.json").write_text("[")
+    before = files_of(tmp_path)
+    assert run("train", tmp_path, "--device", "cpu", "--resume") == 2
+    assert "can be loaded: " in capsys.readouterr().err
+    assert files_of(tmp_path) == before
+
+
+def scripted(monkeypatch, perplexities):
+    """Validation gives these values, one at each step; the run goes on from the step of its model."""
+    monkeypatch.setattr(cli, "perplexity", lambda *_: perplexities.pop(0))
+
+
+def test_training_stops_when_validation_gets_no_better(tmp_path, monkeypatch, capsys):
+    values = [9.0, 5.0, 7.0, 4.0, 4.0, 6.0, 5.0, 1.0]
+    options = [*TRAIN, *SMALL, "--validate-every", 2, "--patience", 3]
+    scripted(monkeypatch, values.copy())
+    assert run("train", tmp_path / "whole", *options, *STEPS, "num_steps=100", "--keep-last", 2) == 0
+    assert "stopped early: 3 validations since the best, 4.0000" in capsys.readouterr().err
+    kept = ["step-000008", "step-000012", "step-000014"]  # the best and the last two
+    assert sorted(p.name for p in (tmp_path / "whole" / "checkpoints").iterdir()) == kept
+    for stop in (2, 8, 10, 12):  # the count goes on across a stop
+        folder = tmp_path / str(stop)
+        scripted(monkeypatch, values.copy())
+        assert run("train", folder, *options, *STEPS, f"num_steps={stop}", "--keep-last", 2) == 0
+        scripted(monkeypatch, values[stop // 2 :])
+        assert run("train", folder, "--resume", "--device", "cpu", "--training", "num_steps=100") == 0
+        assert "stopped early: 3 validations since the best, 4.0000" in capsys.readouterr().err
+        assert sorted(p.name for p in (folder / "checkpoints").iterdir()) == kept
+        assert equal(weights_of(folder), weights_of(tmp_path / "whole"))
+        assert metrics_of(folder, "seconds") == metrics_of(tmp_path / "whole", "seconds")
+    before = files_of(tmp_path / "whole")
+    assert run("train", tmp_path / "whole", "--resume", "--device", "cpu") == 0  # there is nothing left to do
+    assert files_of(tmp_path / "whole") == before
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsys):
+    scripted(monkeypatch, [3.0, 9.0, 8.0, 7.0])
+    options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 1, "--keep-last", 2]
+    assert run("train", tmp_path, *options) == 0
+    paths = {i: tmp_path / "checkpoints" / f"step-00000{i}" for i in (1, 3, 4)}
+    assert set((tmp_path / "checkpoints").iterdir()) == set(paths.values())
+    assert equal(weights_of(tmp_path), average_checkpoints([paths[4]]))
+    assert equal(weights_of(tmp_path, "best"), average_checkpoints([paths[1]]))
+    assert equal(weights_of(tmp_path, "average"), average_checkpoints([paths[3], paths[4]]))
+    assert not equal(weights_of(tmp_path, "average"), weights_of(tmp_path))
+    with pytest.raises(ValueError, match="checkpoint = 'worst' is not one of 'latest', 'best', 'average'"):
+        cli.Translator.load(tmp_path, checkpoint="worst")
+    loaded = []
+    real = cli.Translator.load
+    monkeypatch.setattr(cli.Translator, "load", lambda *a: loaded.append(a[-1]) or real(*a))
+    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    assert run("translate", tmp_path, "--device", "cpu", "--checkpoint", "best") == 0
+    assert run("evaluate", tmp_path, "--device", "cpu", "--checkpoint", "average") == 0
+    assert loaded == ["best", "average"]
+    capsys.readouterr()
+
+
+def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkeypatch):
+    options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 2]
+    assert run("train", tmp_path / "whole", *options) == 0
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert run("train", tmp_path / "whole", *options) == 2  # the first start is an ordinary one
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    shutil.copytree(tmp_path / "whole", tmp_path / "again")
+    shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-000004")
+    assert run("train", tmp_path / "again", *options) == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "anew")
+    shutil.rmtree(tmp_path / "anew" / "checkpoints")  # it died before the first checkpoint
+    assert run("train", tmp_path / "anew", *options) == 0
+    for name in ("again", "anew"):
+        assert equal(weights_of(tmp_path / name), weights_of(tmp_path / "whole"))
+        assert metrics_of(tmp_path / name, "seconds") == metrics_of(tmp_path / "whole", "seconds")
+    assert metrics_of(tmp_path / "again")[:2] == metrics_of(tmp_path / "whole")[:2]  # these seconds are the old ones
+
+
+def test_tensorboard_gets_the_curves_on_request(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    arguments = ["train", tmp_path / "run", *TRAIN, *SMALL, *STEPS, "num_steps=2", "--tensorboard"]
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err == "error: --tensorboard needs tensorboard: pip install tensorboard\n"
+    assert not (tmp_path / "run").exists()
+
+    written = []
+
+    def writer(folder, purge_step):
+        written.append((folder.name, purge_step))
+        return SimpleNamespace(add_scalar=lambda *s: written.append(s), close=lambda: written.append("closed"))
+
+    module = ModuleType("torch.utils.tensorboard")
+    monkeypatch.setattr(module, "SummaryWriter", writer, raising=False)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    assert run(*arguments) == 0
+    lines = metrics_of(tmp_path / "run")
+    names = ("loss_nats_per_token", "learning_rate", "val_perplexity")
+    scalars = [(name, line[name], line["step_num"]) for line in lines for name in names if name in line]
+    assert written == [("tensorboard", 1), *scalars, "closed"]
+    assert run(*arguments[:2], "--resume", "--device", "cpu", "--training", "num_steps=3", "--tensorboard") == 0
+    assert ("tensorboard", 3) in written
+
+
+def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
+    shown = []
+    real = cli._progress
+
+    def spied(*arguments):
+        bar = real(*arguments)
+        bar.mininterval = 0.0
+        monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
+        return bar
+
+    monkeypatch.setattr(cli, "_progress", spied)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
+    record = metrics_of(tmp_path)[-1]
+    speed = f"{record['target_tokens'] / record['seconds']:,.0f}"
+    loss, perplexity = (f"{record[name]:.3f}" for name in ("loss_nats_per_token", "val_perplexity"))
+    assert f"loss={loss}, tokens/s={speed}, val_perplexity={perplexity}" in shown[-1]
+    assert any("<00:0" in line for line in shown)  # the time left
+
+
+def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, monkeypatch):
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli.os, "fsync", full)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"error: {tmp_path}")
+    assert "not written: [Errno 28] No space left on device; make room" in said
 
 
 @pytest.mark.parametrize(
@@ -128,7 +328,7 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, me
     monkeypatch.setattr(cli, "train", interrupted)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 130
     assert message in capsys.readouterr().err
-    assert (tmp_path / "checkpoint.pt").exists() == (steps > 3)
+    assert (tmp_path / "checkpoints" / "step-000003" / "checkpoint.json").exists() == (steps > 3)
 
 
 def test_the_seed_fixes_a_run(tmp_path):
@@ -147,13 +347,20 @@ def test_the_seed_fixes_a_run(tmp_path):
         ("translator.json", b"{}", "translator.json is altered or no translator of this library: KeyError('model')"),
         ("translator.json", b"[]", "translator.json is altered: it should hold an object, not []"),
         ("translator.json", b'"\xff"', "translator.json is truncated or altered"),
-        ("checkpoint.pt", b"PK", "checkpoint.pt is truncated, altered or no checkpoint of this library"),
+        ("translator.json", None, "holds no trained translator: translator.json is missing; run `train` first"),
+        ("training.json", b'{"schedule": {"keep_last": 0}}', "keep_last = 0 must be an integer of at least 1"),
+        ("checkpoints/step-000008/model.safetensors", b"PK", "step-000008 is truncated, altered or no checkpoint"),
+        ("checkpoints", None, "no checkpoint in"),
     ],
 )
 def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content, message):
-    for path in translator.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    (tmp_path / name).write_bytes(content)
+    shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    elif (tmp_path / name).is_dir():
+        shutil.rmtree(tmp_path / name)
+    else:
+        (tmp_path / name).unlink()
     assert run("translate", tmp_path, "--device", "cpu") == 2
     assert message in capsys.readouterr().err
 
@@ -194,6 +401,9 @@ def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_pat
         (["--model", "vocabulary_size=500"], "error: vocabulary_size: fixed by the tokenizer; see --vocabulary-size"),
         (["--model", "p_drop=x"], "error: p_drop = 'x' must be at least 0 and less than 1"),
         (["--validate-every", "0"], "error: validate_every = 0 must be an integer of at least 1"),
+        (["--keep-last", "0"], "error: keep_last = 0 must be an integer of at least 1"),
+        (["--patience", "-1"], "error: patience = -1 must be an integer of at least 1"),
+        (["--resume"], "error: "),
         (["--vocabulary-size", "-1"], "error: vocabulary_size = -1 must be an integer of at least 1"),
         (["--threads", "-1"], "error: threads = -1 must be an integer of at least 1"),
         (["--device", "nonsense"], "error: device 'nonsense' cannot be used here"),

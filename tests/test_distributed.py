@@ -2,8 +2,11 @@
 
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -94,3 +97,52 @@ def test_a_group_of_one_trains_as_without_a_group(group_of_one):
     record = next(train(model, adam(model, settings), [make_batch([([3, 4], [5])])], settings))
     assert processes() == (0, 1)
     assert record.target_tokens == 2
+
+
+def train_command(folder, count, *more):
+    sizes = ["d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8", "p_drop=0.0"]
+    arguments = ["--data", "number_words", "--device", "cpu", "--threads", "1", "--validate-every", "3"]
+    training = ["num_steps=60", "batch_tokens=100", "accumulate=2", "warmup_steps=20"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count), "--max-restarts", "3"]
+    program = [sys.executable, *launcher, "-m", "transformer_lib"]
+    return [*program, "train", str(folder), *arguments, *more, "--model", *sizes, "--training", *training]
+
+
+def curve(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert [line["step_num"] for line in lines] == list(range(1, 61))
+    return [[line["loss_nats_per_token"], line.get("val_perplexity", 0.0)] for line in lines]
+
+
+def children(process):
+    """Ids of the processes that a launcher started."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    alone = subprocess.run(train_command(tmp_path / "one", 1), check=False, **quiet)
+    assert alone.returncode == 0, alone.stderr[-2000:]
+
+    dice, kills = random.Random(0), 0
+    with subprocess.Popen(train_command(tmp_path / "two", 2), **quiet) as launcher:
+        for wanted in (7, 29):  # wait until so many steps are on record, then kill either worker
+            metrics = tmp_path / "two" / "metrics.jsonl"
+            deadline = time.monotonic() + 120
+            while not metrics.exists() or metrics.read_bytes().count(b"\n") < wanted:
+                assert launcher.poll() is None, launcher.stderr.read()[-2000:]
+                assert time.monotonic() < deadline, "the workers make no steps"
+                time.sleep(0.02)
+            os.kill(dice.choice(children(launcher)), signal.SIGKILL)
+            kills += 1
+            while metrics.read_bytes().count(b"\n") >= wanted and launcher.poll() is None:
+                time.sleep(0.01)  # until the restarted run has cut the file back to its checkpoint
+        said = launcher.communicate(timeout=240)[1]
+    assert launcher.returncode == 0, said[-3000:]
+    assert said.count("resumed from") >= kills, said[-3000:]
+    torch.testing.assert_close(
+        torch.tensor(curve(tmp_path / "two")), torch.tensor(curve(tmp_path / "one")), rtol=1e-4, atol=1e-4
+    )

@@ -133,14 +133,14 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path):
     optimizer = adam(first, config)
     for record in train(first, optimizer, passes(PAIRS, config), config):
         if record.step_num == 4:
-            save_checkpoint(tmp_path / "checkpoint.pt", first, optimizer, record.step_num)
+            save_checkpoint(tmp_path / "step-000004", first, optimizer, record.step_num)
         if record.step_num == 7:
             break  # three steps past the checkpoint, then the run dies
 
     torch.manual_seed(99)
     second = Transformer(first.config).double()
     optimizer = adam(second, config)
-    done = load_checkpoint(tmp_path / "checkpoint.pt", second, optimizer)
+    done = load_checkpoint(tmp_path / "step-000004", second, optimizer)
     assert done == 4
     records = list(train(second, optimizer, passes(PAIRS, config), config, steps_done=done))
     assert [r.step_num for r in records] == [5, 6, 7, 8, 9, 10]
@@ -217,7 +217,7 @@ def test_nothing_to_train_on_is_refused():
         next(passes([], SETTINGS))
 
 
-def test_the_core_needs_nothing_but_torch_numpy_and_jaxtyping():
+def test_the_core_needs_nothing_but_torch_numpy_jaxtyping_and_safetensors():
     program = """
 import sys
 for name in ("altair", "matplotlib", "spacy", "tokenizers", "sacrebleu", "tqdm"):

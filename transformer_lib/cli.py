@@ -11,19 +11,23 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 
-from .checkpoints import load_checkpoint, save_checkpoint
-from .config import TrainingConfig, TransformerConfig, check_positive, config_from_dict
-from .data.batches import token_batches
+from .checkpoints import RunCheckpoints, average_checkpoints, load_checkpoint, write_file
+from .config import TrainingConfig, TransformerConfig, check_choice, check_positive, config_from_dict
+from .data.batches import in_background, token_batches
 from .data.corpora import CORPORA, load_pairs
 from .data.tokenizers import Tokenizer, load_tokenizer, train_tokenizer
 from .decoding import MAX_SOURCE_TOKENS, translate
+from .distributed import agreed, in_turn, leave, meet, processes
 from .evaluation import Bleu, bleu, exact_match, import_sacrebleu, perplexity
 from .training import adam, passes, train
 from .transformer import Transformer, count_parameters
+
+# Which weights of a run are used: the newest, those of the lowest validation perplexity, or the mean of the newest few.
+Weights = Literal["latest", "best", "average"]
 
 
 @dataclass
@@ -37,7 +41,7 @@ class Translator:
     target: str
 
     def save(self, folder: Path) -> None:
-        """Write everything but the weights, which the checkpoint holds."""
+        """Write everything but the weights, which the checkpoints hold."""
         folder.mkdir(parents=True, exist_ok=True)
         described = {
             "source": self.source,
@@ -46,11 +50,23 @@ class Translator:
             "source_tokenizer": self.source_tokenizer.to_json(),
             "target_tokenizer": self.target_tokenizer.to_json(),
         }
-        (folder / "translator.json").write_text(json.dumps(described, ensure_ascii=False), encoding="utf-8")
+        write_file(folder / "translator.json", json.dumps(described, ensure_ascii=False))
 
     @classmethod
-    def load(cls, folder: Path, device: str = "cpu") -> "Translator":
+    def load(cls, folder: Path, device: str = "cpu", checkpoint: Weights = "latest") -> "Translator":
         """Read a folder written by `train`. Raises FileNotFoundError or ValueError if it is not one."""
+        check_choice(Weights, checkpoint=checkpoint)
+        translator = cls.untrained(folder, device)
+        settings = _read_json(folder / "training.json") if (folder / "training.json").exists() else {}
+        checkpoints = _checkpoints(folder, SCHEDULE | settings.get("schedule", {}))
+        load_checkpoint(checkpoints.best() if checkpoint == "best" else checkpoints.latest(), translator.model)
+        if checkpoint == "average":
+            translator.model.load_state_dict(average_checkpoints(checkpoints.last()))
+        return translator
+
+    @classmethod
+    def untrained(cls, folder: Path, device: str = "cpu") -> "Translator":
+        """Read everything but the weights, which are as new. Raises as load does."""
         path = folder / "translator.json"
         if not path.exists():
             raise FileNotFoundError(f"{folder} holds no trained translator: {path.name} is missing; run `train` first")
@@ -63,9 +79,7 @@ class Translator:
             raise
         except Exception as error:  # the tokenizers library raises bare exceptions
             raise ValueError(f"{path} is altered or no translator of this library: {error!r}") from error
-        model = Transformer(config).to(device)
-        load_checkpoint(folder / "checkpoint.pt", model)
-        return cls(model, tokenizers[0], tokenizers[1], *direction)
+        return cls(Transformer(config).to(device), tokenizers[0], tokenizers[1], *direction)
 
     def encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
         """Both sides of each pair as ids."""
@@ -97,6 +111,8 @@ class Scores(NamedTuple):
 
 # What a run is about, unless the command line says otherwise. The tokenizer follows from the corpus.
 RUN = {"data": "number_words", "source": "de", "target": "en", "tokenizer": None, "vocabulary_size": 8000}
+# When a run validates and writes a checkpoint, how many it keeps, and after how many in vain it stops.
+SCHEDULE = {"validate_every": 200, "keep_last": 5, "patience": None}
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 
 
@@ -117,70 +133,139 @@ def new_translator(settings: dict[str, Any], pairs: list[tuple[str, str]]) -> Tr
     return Translator(Transformer(config), tokenizers[0], tokenizers[1], run["source"], run["target"])
 
 
+class Run(NamedTuple):
+    """What a training run works with."""
+
+    translator: Translator
+    optimizer: torch.optim.Optimizer
+    checkpoints: RunCheckpoints
+    steps_done: int
+    train_ids: list[tuple[list[int], list[int]]]
+    val_ids: list[tuple[list[int], list[int]]]
+
+
 def run_train(args: argparse.Namespace) -> None:
-    """Train on a corpus and write the translator, its checkpoint and its metrics into a folder."""
-    check_positive(validate_every=args.validate_every)
-    folder, checkpoint = args.translator, args.translator / "checkpoint.pt"
-    settings = _training_settings(args)
-    run, config = settings["run"], config_from_dict(TrainingConfig, settings["training"])
-    pairs, held_out = (load_pairs(run["data"], split, run["source"], run["target"]) for split in ("train", "val"))
-    torch.manual_seed(config.seed)
-    translator = Translator.load(folder, args.device) if args.resume else new_translator(settings, pairs)
-    model = translator.model.to(args.device)
-    optimizer = adam(model, config)
-    steps_done = load_checkpoint(checkpoint, model, optimizer) if args.resume else 0
-    if steps_done >= config.num_steps:
-        raise ValueError(f"num_steps = {config.num_steps}, but {folder} has {steps_done} behind it; give a larger one")
-    train_ids, val_ids = translator.encode(pairs), translator.encode(held_out)
-    records = train(model, optimizer, passes(train_ids, config), config, steps_done)
-    bar = _progress(records, config.num_steps, "training", steps_done)
-    if not args.resume:
-        translator.save(folder)
-    (folder / "training.json").write_text(json.dumps(settings), encoding="utf-8")
-    size = f"{len(pairs)} pairs, {count_parameters(model)} parameters"
-    print(f"{size}, {args.device}, {steps_done} steps done", file=sys.stderr)
+    """Train on a corpus and write the translator, its checkpoints and its metrics into a folder.
+
+    Under torchrun every process trains; the first alone writes, validates and decides when to stop.
+    """
+    args.device = meet(args.device)
+    folder, first = args.translator, processes().rank == 0
+    resume = args.resume or (_restarted() and bool(_checkpoints(folder).paths()))
+    settings = _training_settings(args, resume)
+    schedule, config = settings["schedule"], config_from_dict(TrainingConfig, settings["training"])
+    patience = schedule["patience"] or math.inf
+    if args.tensorboard:
+        _import_tensorboard()  # before the long work
+    run = _prepare(args, settings, config, resume)
+    model, saved = run.translator.model, run.steps_done
     stop_at = time.monotonic() + args.minutes * 60 if args.minutes is not None else math.inf
-    saved = steps_done
     try:
-        with _metrics(folder / "metrics.jsonl", steps_done) as metrics:
-            for record in bar:
-                line: dict[str, Any] = asdict(record)
+        with Metrics(folder if first else None, run.steps_done, args.tensorboard) as metrics:
+            batches = in_background(passes(run.train_ids, config))
+            records = train(model, run.optimizer, batches, config, run.steps_done)
+            # A run may have been killed after it stopped early: then there is nothing left to do.
+            records = records if agreed(metrics.since_best < patience, args.device) else ()
+            for record in (bar := _progress(records, config.num_steps, "training", run.steps_done, first)):
                 last = record.step_num == config.num_steps or time.monotonic() > stop_at
-                if last or record.step_num % args.validate_every == 0:
-                    save_checkpoint(checkpoint, model, optimizer, record.step_num)
+                line: dict[str, Any] = asdict(record)
+                validated = first and (last or record.step_num % schedule["validate_every"] == 0)
+                if validated:
+                    line["val_perplexity"] = perplexity(model, token_batches(run.val_ids, config.batch_tokens))
+                metrics.write(line)  # before the checkpoint, whose steps are then all on record
+                if validated:
+                    batches_read = record.step_num * config.accumulate
+                    run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"], batches_read)
                     saved = record.step_num
-                    line["val_perplexity"] = perplexity(model, token_batches(val_ids, config.batch_tokens))
-                    bar.set_postfix(loss=record.loss_nats_per_token, val_perplexity=line["val_perplexity"])
-                metrics.write(json.dumps(line) + "\n")
-                metrics.flush()
-                if last:
+                bar.set_postfix(metrics.shown(record.tokens_per_second), refresh=False)
+                if agreed(last or metrics.since_best >= patience, args.device):
                     break
+            bar.close()
+            if metrics.since_best >= patience:
+                best = f"since the best, {min(metrics.perplexities):.4f}"
+                print(f"stopped early: {metrics.since_best} validations {best}", file=sys.stderr)
     except KeyboardInterrupt:
         where = f"at the checkpoint of step {saved}; --resume goes on" if saved else "before the first checkpoint"
         raise KeyboardInterrupt(where) from None
 
 
-def _training_settings(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """What the run is about, its model and its training: from the command line, or from the run that is resumed."""
+def _prepare(args: argparse.Namespace, settings: dict[str, Any], config: TrainingConfig, resume: bool) -> Run:
+    """Read the corpus, make the translator or load it, and write what does not change while it trains."""
+    folder, run, rank = args.translator, settings["run"], processes().rank
+    pairs, held_out = (load_pairs(run["data"], split, run["source"], run["target"]) for split in ("train", "val"))
+    torch.manual_seed(config.seed)
+    translator = Translator.untrained(folder, args.device) if resume else new_translator(settings, pairs)
+    model = translator.model.to(args.device)
+    optimizer = adam(model, config)
+    checkpoints = _checkpoints(folder, settings["schedule"])
+    with in_turn():  # the first process tidies up before the others read
+        steps_done = _resume(checkpoints, model, optimizer) if resume else 0
+    if steps_done > config.num_steps:
+        raise ValueError(f"num_steps = {config.num_steps}, but {folder} has {steps_done} behind it; give a larger one")
+    train_ids, val_ids = translator.encode(pairs), translator.encode(held_out)
+    if rank > 0:  # dropout of its own; the weights are the same in every process
+        torch.manual_seed(config.seed + 1_000_003 * (steps_done + 1) + rank)
+    else:
+        if not resume:
+            translator.save(folder)
+            checkpoints.clean()
+        write_file(folder / "training.json", json.dumps(settings))
+        size = f"{len(pairs)} pairs, {count_parameters(model)} parameters"
+        print(f"{size}, {args.device}, {steps_done} steps done", file=sys.stderr)
+    return Run(translator, optimizer, checkpoints, steps_done, train_ids, val_ids)
+
+
+def _checkpoints(folder: Path, schedule: dict[str, Any] = SCHEDULE) -> RunCheckpoints:
+    return RunCheckpoints(folder / "checkpoints", schedule["keep_last"])
+
+
+def _restarted() -> bool:
+    """Whether torchrun started this process again, with the same command line, after one of its processes died."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+
+
+def _resume(checkpoints: RunCheckpoints, model: Transformer, optimizer: torch.optim.Optimizer) -> int:
+    """Load the newest intact checkpoint and put those aside that are newer and damaged; returns its step."""
+    if processes().rank > 0:
+        return checkpoints.load_latest(model, optimizer).step_num
+    checkpoints.clean()
+    loaded = checkpoints.load_latest(model, optimizer)
+    for reason in loaded.skipped.values():
+        print(f"skipped and renamed to *.damaged: {reason}", file=sys.stderr)
+    checkpoints.set_aside(loaded.skipped)
+    print(f"resumed from {loaded.path}", file=sys.stderr)
+    return loaded.step_num
+
+
+def _training_settings(args: argparse.Namespace, resume: bool) -> dict[str, dict[str, Any]]:
+    """What the run is about, its model, training and schedule: from the command line, or from the resumed run."""
     given = {
         "run": {name: getattr(args, name) for name in RUN if getattr(args, name) is not None},
         "model": _assignments(args.model),
         "training": _assignments(args.training),
+        "schedule": {name: getattr(args, name) for name in SCHEDULE if getattr(args, name) is not None},
     }
-    if args.resume:
-        settings = _read_json(args.translator / "training.json")
+    check_positive(**given["schedule"])
+    if resume:
+        if not _checkpoints(args.translator).paths():
+            raise ValueError(f"{args.translator} has no checkpoint to go on from; leave --resume out to start")
+        path = args.translator / "training.json"
+        settings = {"schedule": SCHEDULE} | _read_json(path)
+        if missing := given.keys() - settings.keys():
+            raise ValueError(f"{path} is altered: it lacks {', '.join(sorted(missing))}")
         changed = [
             f"{key} = {value!r} (was {settings[part].get(key)!r})"
             for part, values in given.items()
             for key, value in values.items()
-            if key != "num_steps" and settings[part].get(key) != value
+            if part != "schedule" and key != "num_steps" and settings[part].get(key) != value
         ]
         if changed:
             raise ValueError(f"{', '.join(changed)}: a resumed run keeps its settings; only num_steps may change")
-    elif (args.translator / "checkpoint.pt").exists():
+    elif _checkpoints(args.translator).paths():
         raise ValueError(f"{args.translator} holds a trained translator; add --resume to go on, or name another folder")
     else:
-        settings = {"run": dict(RUN), "model": {}, "training": {"num_steps": 2000, "batch_tokens": 4000}}
+        training = {"num_steps": 2000, "batch_tokens": 4000}
+        settings = {"run": RUN, "model": {}, "training": training, "schedule": SCHEDULE}
     settings = {part: settings[part] | given[part] for part in given}
     run = settings["run"]
     run["tokenizer"] = run["tokenizer"] or ("space" if run["data"] == "number_words" else "bpe")
@@ -188,11 +273,92 @@ def _training_settings(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def _metrics(path: Path, steps_done: int) -> TextIO:
-    """The file of records, cut back to the steps that the checkpoint has behind it, to be written on."""
-    kept = path.read_text(encoding="utf-8").splitlines(keepends=True)[:steps_done] if path.exists() else []
-    path.write_text("".join(kept), encoding="utf-8")
-    return path.open("a", encoding="utf-8")
+class Metrics:
+    """The records of a run: a JSON line for each step in metrics.jsonl and, on request, curves for TensorBoard.
+
+    What stands in the file past steps_done is cut off: the checkpoint that the run goes on from does not know it.
+    Without a folder nothing is written.
+    """
+
+    def __init__(self, folder: Path | None, steps_done: int = 0, tensorboard: bool = False):
+        self.perplexities: list[float] = []  # of every validation
+        self.last: dict[str, Any] = {}
+        self.file, self.board = None, None
+        if folder is None:
+            return
+        path = folder / "metrics.jsonl"
+        self.file = path.open("ab")
+        kept = 0
+        for line in path.read_bytes().splitlines(keepends=True):
+            record = _record(line)
+            if record is None or record["step_num"] > steps_done:
+                break
+            self._remember(record)
+            kept += len(line)
+        self.file.truncate(kept)  # in place: a kill here leaves the file as it was, or cut
+        if tensorboard:
+            self.board = _import_tensorboard()(folder / "tensorboard", purge_step=steps_done + 1)
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for opened in (self.file, self.board):
+            if opened is not None:
+                opened.close()
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Add the record of a step; JSON has no infinity and no NaN, so they become null."""
+        self._remember(record)
+        if self.file is None:
+            return
+        line = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
+        try:
+            self.file.write(json.dumps(line).encode() + b"\n")
+            self.file.flush()
+            if "val_perplexity" in record:
+                os.fsync(self.file.fileno())
+        except OSError as error:
+            raise OSError(f"{self.file.name}: {error}; make room and go on with --resume") from error
+        if self.board is not None:
+            for name in ("loss_nats_per_token", "learning_rate", "val_perplexity"):
+                if name in record:
+                    self.board.add_scalar(name, record[name], record["step_num"])
+
+    @property
+    def since_best(self) -> int:
+        """How many validations have passed since the best one."""
+        if not self.perplexities:
+            return 0
+        return len(self.perplexities) - 1 - self.perplexities.index(min(self.perplexities))
+
+    def shown(self, tokens_per_second: float) -> dict[str, str]:
+        """What the progress bar shows of the last step."""
+        shown = {"loss": f"{self.last['loss_nats_per_token']:.3f}", "tokens/s": f"{tokens_per_second:,.0f}"}
+        return shown | ({"val_perplexity": f"{self.perplexities[-1]:.3f}"} if self.perplexities else {})
+
+    def _remember(self, record: dict[str, Any]) -> None:
+        self.last = record
+        if "val_perplexity" in record:
+            value = record["val_perplexity"]
+            self.perplexities.append(math.inf if value is None else value)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    """What a line of metrics.jsonl holds; None if a kill cut it short."""
+    try:
+        record = json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step_num"), int) else None
+
+
+def _import_tensorboard() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ImportError("--tensorboard needs tensorboard: pip install tensorboard") from error
+    return SummaryWriter
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
@@ -200,7 +366,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     check_positive(beam_size=args.beam_size)
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
-    translator = Translator.load(args.translator, args.device)
+    translator = Translator.load(args.translator, args.device, args.checkpoint)
     data = args.data or _read_json(args.translator / "training.json")["run"]["data"]
     split = args.split or (CORPORA[data][0][-1] if data in CORPORA else "test")
     scores = translator.score(load_pairs(data, split, translator.source, translator.target), args.beam_size)
@@ -217,7 +383,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
 def run_translate(args: argparse.Namespace) -> None:
     """Translate standard input to standard output: a line in, a line out."""
     check_positive(beam_size=args.beam_size)
-    translator = Translator.load(args.translator, args.device)
+    translator = Translator.load(args.translator, args.device, args.checkpoint)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
     lines = _lines(sys.stdin.buffer)
@@ -248,6 +414,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         print(f"stopped {interrupt}".strip(), file=sys.stderr)
         return 130
+    finally:
+        leave()
     return 0
 
 
@@ -294,12 +462,12 @@ def _assignments(assignments: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _progress(steps: Iterable[Any], total: int, verb: str, done: int = 0) -> Any:
+def _progress(steps: Iterable[Any], total: int, verb: str, done: int = 0, shown: bool = True) -> Any:
     try:
         from tqdm import tqdm
     except ImportError as error:
         raise ImportError("the command line needs tqdm: pip install 'transformer-lib[text]'") from error
-    return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0)
+    return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, disable=not shown)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -320,12 +488,17 @@ def _parser() -> argparse.ArgumentParser:
     learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
     learn.add_argument("--model", nargs="*", default=[], metavar="KEY=VALUE", help="fields of TransformerConfig")
     learn.add_argument("--training", nargs="*", default=[], metavar="KEY=VALUE", help="fields of TrainingConfig")
-    learn.add_argument("--validate-every", type=int, default=200, metavar="STEPS", help="also saves the checkpoint")
+    learn.add_argument("--validate-every", type=int, metavar="STEPS", help="also saves a checkpoint (default: 200)")
+    learn.add_argument("--keep-last", type=int, metavar="K", help="checkpoints to keep, besides the best (default: 5)")
+    learn.add_argument("--patience", type=int, metavar="N", help="stop after N validations that bring nothing better")
     learn.add_argument("--minutes", type=float, help="stop after this long")
-    learn.add_argument("--resume", action="store_true", help="go on from the folder's checkpoint")
+    learn.add_argument("--resume", action="store_true", help="go on from the folder's newest intact checkpoint")
+    learn.add_argument("--tensorboard", action="store_true", help="also write curves for TensorBoard into the folder")
     learn.set_defaults(run=run_train)
 
     search = argparse.ArgumentParser(add_help=False)
+    names = get_args(Weights)
+    search.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
 
     speak = commands.add_parser("translate", parents=[common, search], help="translate standard input, line by line")

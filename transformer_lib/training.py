@@ -76,16 +76,17 @@ def train(
     Raises:
         ValueError: fewer batches in an update than processes.
     """
-    device, (rank, count) = next(model.parameters()).device, processes()
-    if config.accumulate < count:
-        raise ValueError(f"accumulate = {config.accumulate} is too small for {count} processes; give at least {count}")
+    device, (rank, world_size) = next(model.parameters()).device, processes()
+    if config.accumulate < world_size:
+        limit = f"{world_size} processes; give at least {world_size}"
+        raise ValueError(f"accumulate = {config.accumulate} is too small for {limit}")
     parallel = replica(model)
     forward = torch.compile(parallel, dynamic=True) if config.compile else parallel
     batches = itertools.islice(batches, steps_done * config.accumulate, None)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()
         step_batches = list(itertools.islice(batches, config.accumulate))
-        if len(step_batches) < count:
+        if len(step_batches) < world_size:
             return
         target_tokens = sum(batch.target_tokens for batch in step_batches)
         rate = learning_rate(step_num, model.config.d_model, config.warmup_steps)
@@ -94,11 +95,11 @@ def train(
         model.train()
         optimizer.zero_grad()
         losses = []
-        own_batches = step_batches[rank::count]
+        own_batches = step_batches[rank::world_size]
         for i, batch in enumerate(own_batches, start=1):
             with exchange(parallel, now=i == len(own_batches)):
                 loss = batch_loss(forward, batch.to(device), config, model.config.pad_id) / target_tokens
-                (loss * count).backward()  # the exchange takes the mean over the processes
+                (loss * world_size).backward()  # the exchange takes the mean over the processes
             losses.append(loss.detach())
         if config.max_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)

@@ -1,0 +1,142 @@
+"""A recorded result as Markdown: what was measured, and beside it what was aimed at."""
+
+from typing import Any, NamedTuple
+
+TITLES = {
+    "this": "this library",
+    "torch": "torch.nn.Transformer",
+    "marian": "transformers' Marian",
+    "x-transformers": "x-transformers",
+    "opennmt-py": "OpenNMT-py",
+    "joeynmt": "Joey NMT",
+    "ctranslate2": "CTranslate2",
+}
+HEADINGS = {
+    "train": "Training",
+    "greedy": "Greedy decoding, {sentences} sentences together",
+    "single": "Greedy decoding, one sentence at a time",
+    "beam": "Beam search, {beam_size} candidates, {beam_sentences} sentences together",
+}
+
+
+class Goal(NamedTuple):
+    """One aim: a peer's ratio to another in a task; or its memory, in GB, to stay below."""
+
+    text: str
+    task: str
+    peer: str
+    other: str
+    aim: float
+
+
+GOALS = (
+    Goal("training, float32, against torch.nn.Transformer", "train", "this", "torch", 1.35),
+    Goal("training, bf16 autocast, against torch.nn.Transformer in float32", "train", "this-bf16", "torch", 1.7),
+    Goal("greedy, together, against torch.nn.Transformer without a cache", "greedy", "this", "torch", 4.5),
+    Goal("greedy, together, against CTranslate2 in float32", "greedy", "this", "ctranslate2", 0.85),
+    Goal("greedy, one at a time, against torch.nn.Transformer without a cache", "single", "this", "torch", 3.0),
+    Goal("beam search against Marian", "beam", "this", "marian", 1.3),
+)
+MEMORY_GOAL = 1.08
+
+
+def title(name: str) -> str:
+    """The peer's name as a reader knows it."""
+    plain = name.removesuffix("-bf16")
+    return TITLES.get(plain, plain) + (", bf16" if name != plain else "")
+
+
+def table(result: dict[str, Any]) -> str:
+    """Everything a reader of the result wants to see."""
+    parts = [_gpu(result)] if "shapes" in result else [_task(result, task) for task in HEADINGS]
+    if "shapes" not in result:
+        parts.append(_goals(result))
+    parts += [_notes(result), _missing(result), _where(result)]
+    return "\n\n".join(filter(None, parts))
+
+
+def _rows(header: list[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _ratio(ratio: dict[str, float] | None) -> str:
+    return f"{ratio['median']:.2f} ({ratio['min']:.2f}–{ratio['max']:.2f})" if ratio else "–"
+
+
+def _task(result: dict[str, Any], task: str) -> str:
+    found, about = result["tasks"][task], result["about"]
+    header = ["", "version", found["unit"], f"ratio to {title(found['base'])} (rounds)"]
+    if task == "train":
+        header += ["peak memory, GB", "parameters", "loss, first → last"]
+    rows = []
+    for name, peer in sorted(found["peers"].items(), key=lambda item: -item[1]["median"]):
+        median = f"{peer['median']:,.0f}" if peer["median"] >= 100 else f"{peer['median']:.1f}"
+        row = [title(name), about[name]["version"], median, _ratio(peer["ratio"])]
+        if task == "train":
+            memory = f"{peer['peak_memory_gb']:.2f}" if "peak_memory_gb" in peer else "–"
+            losses = f"{about[name]['losses'][0]:.2f} → {peer['last_loss']:.2f}"
+            row += [memory, f"{about[name]['parameters']:,}", losses]
+        rows.append(row)
+    return f"**{HEADINGS[task].format(**result['work'])}**\n\n{_rows(header, rows)}"
+
+
+def _goals(result: dict[str, Any]) -> str:
+    rows = []
+    for goal in GOALS:
+        peers = result["tasks"][goal.task]["peers"]
+        if goal.peer in peers and goal.other in peers:
+            pairs = zip(peers[goal.peer]["rounds"], peers[goal.other]["rounds"], strict=True)
+            each = sorted(ours / theirs for ours, theirs in pairs)
+            middle = (each[len(each) // 2] + each[(len(each) - 1) // 2]) / 2
+            rows.append([goal.text, f"≥ {goal.aim}", f"{middle:.2f}", "yes" if middle >= goal.aim else "no"])
+        else:
+            rows.append([goal.text, f"≥ {goal.aim}", "not measured", "–"])
+    memory = result["tasks"]["train"]["peers"].get("this", {}).get("peak_memory_gb")
+    if memory is not None:
+        reached = "yes" if memory <= MEMORY_GOAL else "no"
+        rows.append(["peak memory of training, float32, GB", f"≤ {MEMORY_GOAL}", f"{memory:.2f}", reached])
+    return "**Goals**\n\n" + _rows(["", "aim", "measured", "reached"], rows)
+
+
+def _gpu(result: dict[str, Any]) -> str:
+    parts = []
+    for shape, found in result["shapes"].items():
+        header = ["", "version", found["unit"], "ratio to torch.nn.Transformer, bf16 (rounds)", "TFLOP/s"]
+        header += ["of the measured peak", "of the datasheet's", "peak memory, GB"]
+        rows = []
+        for name, peer in found["peers"].items():
+            sheet = peer["fraction_of_datasheet_peak"]
+            row = [title(name), peer["version"], f"{peer['median']:,.0f}", _ratio(peer["ratio"])]
+            row += [f"{peer['tflops']:.3g}", f"{peer['fraction_of_measured_peak']:.1%}"]
+            row += [f"{sheet:.1%}" if sheet else "–", f"{peer.get('peak_memory_gb', 0):.2f}"]
+            rows.append(row)
+        heading = f"**{shape}**, batches of {found['batch_target_tokens']:,} target tokens, {result['device_name']}"
+        parts.append(f"{heading}\n\n{_rows(header, rows)}")
+    peak = result["peak"]
+    sheet = f"; the datasheet says {peak['datasheet_tflops']}" if peak["datasheet_tflops"] else ""
+    measured = f"{peak['measured_tflops']:.3g} TFLOP/s"
+    parts.append(f"Peak of one large bf16 product: {measured}{sheet}. Padding does not count.")
+    return "\n\n".join(parts)
+
+
+def _notes(result: dict[str, Any]) -> str:
+    # What differs between the peers beside their speed.
+    return "\n".join(f"- {title(name)}: {note}" for name, note in result["notes"].items())
+
+
+def _missing(result: dict[str, Any]) -> str:
+    lines = [f"- {title(name)} was left out: {why}" for name, why in result["left_out"].items()]
+    lines += [f"- {title(name)} was refused: {why}" for name, why in result["refused"].items()]
+    return "\n".join(lines)
+
+
+def _where(result: dict[str, Any]) -> str:
+    source = result["provenance"]
+    loads = [entry["load"] for entry in result["loads"] if entry["load"] is not None]
+    load = f", load average before the rounds {min(loads)} to {max(loads)}" if loads else ""
+    return (
+        f"Recorded {source['date']}: {source['device']} ({source['processor']}), threads: {source['threads']}, "
+        f"torch {source['versions']['torch']}, commit {source['commit']}, {source['seconds']:.0f} s{load}; "
+        f"`{source['command']}`."
+    )

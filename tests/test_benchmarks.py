@@ -1,0 +1,195 @@
+"""The benchmarks: the work is what it says, wrong work is refused, and the command runs from end to end."""
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import ROOT
+
+BENCHMARKS = ROOT / "benchmarks"
+
+
+@pytest.fixture(autouse=True)
+def benchmarks_importable(monkeypatch):
+    """Its files import one another by their bare names, as scripts do; no other test sees those names."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "") or "").startswith(str(BENCHMARKS)):
+            del sys.modules[name]
+
+
+def test_the_batches_are_those_of_the_seed():
+    import work
+
+    first, again = work.training_batches(work.FULL), work.training_batches(work.FULL)
+    for one, other in zip(first, again, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(one[:3], other[:3], strict=True))
+    other_seed = work.training_batches(work.replace(work.FULL, seed=1))
+    assert first[0].source.shape != other_seed[0].source.shape or not torch.equal(first[0].source, other_seed[0].source)
+
+
+def test_the_batches_have_the_promised_sizes():
+    import work
+
+    shape = work.FULL.shape
+    assert (shape.d_model, shape.num_layers, shape.num_heads, shape.d_ff) == (256, 3, 8, 1024)
+    assert (shape.vocabulary, shape.p_drop) == (8000, 0.1)
+    for batch in work.training_batches(work.FULL):
+        lengths = (batch.target_output != work.PAD).sum(1)
+        assert 2000 <= batch.target_tokens == int(lengths.sum()) < 2040
+        assert lengths.min() >= 8
+        assert lengths.max() <= 40
+        assert torch.equal(batch.target_input[:, 1:][batch.target_output[:, 1:] != 0],
+                           batch.target_output[:, :-1][batch.target_output[:, 1:] != 0])  # fmt: skip
+        assert (batch.target_input[:, 0] == work.BOS).all()
+        assert batch.source.max() < shape.vocabulary
+    together = work.sources_to_decode(work.FULL, 64)
+    assert len(together) == 64
+    single = work.without_padding(work.sources_to_decode(work.FULL, 8))
+    assert all(torch.equal(one[0], row[: one.size(1)]) for one, row in zip(single, together, strict=False))
+
+
+def test_sentences_of_a_gpu_batch_are_of_like_length():
+    import work
+
+    for batch in work.training_batches(work.work_on_gpu("base")):
+        lengths = (batch.target_output != work.PAD).sum(1)
+        assert lengths.max() - lengths.min() <= 4
+        assert batch.target_tokens >= 25_000
+
+
+def test_a_ratio_is_taken_within_each_round():
+    from work import ratios
+
+    found = ratios([10.0, 30.0, 20.0], [10.0, 10.0, 5.0])
+    assert found == {"median": 3.0, "min": 1.0, "max": 4.0}
+    assert ratios([1.0, 3.0], [1.0, 1.0])["median"] == 2.0
+
+
+def test_flops_are_those_that_pytorch_counts():
+    import work
+    from peers.this import Peer
+    from torch.utils.flop_counter import FlopCounterMode
+
+    # One sentence without padding. PyTorch's count, forward, without the causal half of the decoder's attention to
+    # itself, which a kernel with a mask computes whole.
+    shape = work.Shape(vocabulary=50, d_model=16, num_layers=2, num_heads=2, d_ff=24, p_drop=0.0)
+    batch = work.training_batches(work.Work(shape=shape, batches=1, target_tokens=8, lengths=(8, 8)))[0]
+    assert batch.source.shape == (1, 8)
+    peer = Peer(shape)
+    with FlopCounterMode(display=False) as counter:
+        peer.logits(batch)
+    flops = work.training_flops(shape, batch)
+    projections = sum(flops.values()) / 3 - 4 * 16 * 2 * (8 * 8 + 8 * 9 / 2 + 8 * 8)
+    matrices = sum(v for k, v in counter.get_flop_counts()["Global"].items() if "mm" in str(k) and "bmm" not in str(k))
+    assert projections == matrices
+
+
+def test_a_peer_whose_loss_does_not_fall_is_refused():
+    import work
+    from peers.torch_nn import Peer
+    from worker import Training
+
+    class Idle(Peer):
+        def train_step(self, batch, rate):
+            return super().train_step(batch, 0.0)
+
+    torch.manual_seed(0)
+    with pytest.raises(work.WrongWorkError, match="the loss does not fall"):
+        # Without dropout the loss of the same batch stays the same to the last digit.
+        Training(Idle(work.replace(work.TINY.shape, p_drop=0.0)), work.replace(work.TINY, batches=1)).prepare()
+
+
+@pytest.mark.parametrize("losses", [[3.0, 2.0, math.nan, 1.0], [2.0, 2.0, 2.0, 2.0], [1.0, 2.0]])
+def test_losses_that_do_not_fall_are_refused(losses):
+    import work
+
+    with pytest.raises(work.WrongWorkError):
+        work.check_losses(losses)
+
+
+def test_output_that_ends_early_is_refused():
+    import work
+
+    work.check_generated([[5, 6], [7, 8]], 2, 2)
+    with pytest.raises(work.WrongWorkError, match=r"the work is 2 times 2"):
+        work.check_generated([[5, 6], [7]], 2, 2)
+    with pytest.raises(work.WrongWorkError, match="ended early"):
+        work.check_generated([[5, work.EOS], [7, 8]], 2, 2)
+
+
+def test_logits_of_another_shape_are_refused():
+    import work
+
+    batch = work.training_batches(work.TINY)[0]
+    with pytest.raises(work.WrongWorkError, match="the logits have shape"):
+        work.check_logits((1, 2, 3), batch, work.TINY.shape.vocabulary)
+
+
+def run(tmp_path, *options):
+    output = tmp_path / "result.json"
+    command = [sys.executable, BENCHMARKS / "run.py", "--tiny", "--here", "--output", output, *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(output.read_text("utf-8")), done.stdout, output
+
+
+@pytest.mark.slow
+def test_the_command_measures_everything_that_is_here(tmp_path):
+    result, printed, output = run(tmp_path)
+    assert {"this", "torch", "marian"} <= set(result["tasks"]["train"]["peers"])
+    assert not result["refused"]
+    for task, base in [("train", "torch"), ("greedy", "torch"), ("single", "torch"), ("beam", "marian")]:
+        found = result["tasks"][task]
+        assert found["base"] == base
+        assert found["peers"][base]["ratio"] == {"median": 1.0, "min": 1.0, "max": 1.0}
+        for peer in found["peers"].values():
+            assert len(peer["rounds"]) == result["work"]["rounds"]
+            assert peer["median"] == pytest.approx(statistics.median(peer["rounds"]), abs=1e-3)
+    for peer in result["tasks"]["train"]["peers"].values():
+        assert 0.1 < peer["peak_memory_gb"] < 5
+    assert {told["target_tokens"] for told in result["about"].values() if "target_tokens" in told} == {
+        result["about"]["this"]["target_tokens"]
+    }
+    assert {"command", "commit", "device", "versions", "date", "seconds"} <= set(result["provenance"])
+    assert "**Goals**" in printed
+    again = subprocess.run(
+        [sys.executable, BENCHMARKS / "run.py", "--table", "--output", output],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert again.stdout == printed
+
+
+@pytest.mark.slow
+def test_the_gpu_mode_runs_dry(tmp_path):
+    result, printed, _ = run(tmp_path, "--gpu", "--device", "cpu", "--peers", "this-bf16", "torch-bf16")
+    assert set(result["shapes"]) == {"base", "big"}
+    for shape in result["shapes"].values():
+        assert 0 < shape["peers"]["this-bf16"]["fraction_of_measured_peak"] < 1
+    assert "TFLOP/s" in printed
+
+
+@pytest.mark.slow
+def test_the_gains_are_measured(tmp_path):
+    output = tmp_path / "gains.json"
+    command = [sys.executable, BENCHMARKS / "gains.py", "--tiny", "--output", output]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    result = json.loads(output.read_text("utf-8"))
+    assert "attention written out" in result["variants"]
+    assert result["variants"][result["base"]]["time_over_base"]["median"] == 1.0
+    assert result["roofline"]["copy_gb_per_s"] > 0
+
+
+@pytest.mark.parametrize("path", sorted((BENCHMARKS / "results").glob("*.json")), ids=lambda p: p.stem)
+def test_a_recorded_result_says_where_it_comes_from(path):
+    recorded = json.loads(Path(path).read_text("utf-8"))["provenance"]
+    assert {"command", "commit", "seed", "device", "versions", "date", "seconds"} <= set(recorded)
