@@ -11,6 +11,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from provenance import provenance, write_result
@@ -47,7 +48,7 @@ def main() -> None:
     tokenizer = WordTokenizer.train(side for pair in pairs for side in pair)
     ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
     settings = TrainingConfig(num_steps=10**9, batch_tokens=1500, warmup_steps=600)
-    sizes = {"num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16}
+    sizes: dict[str, Any] = {"num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16}
     model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **sizes))
     optimizer = adam(model, settings)
     noted: list[dict[str, float]] = []
