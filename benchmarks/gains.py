@@ -1,6 +1,6 @@
 """What each step of the optimisation brought to the training step, and how near the machine's limits it comes.
 
-    python benchmarks/gains.py            writes results/gains.json
+    python benchmarks/gains.py            writes experiments/results/benchmark_gains.json
     python benchmarks/gains.py --tiny     in seconds, writes nothing
 
 The first variant has none of the library's savings; each further one adds a line to all before it, and one more leaves
@@ -241,7 +241,9 @@ def main() -> None:
     """Measure the limits and the variants; write; print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="sizes of nothing, in seconds")
-    parser.add_argument("--output", type=Path, help="default: benchmarks/results/gains.json; none with --tiny")
+    parser.add_argument(
+        "--output", type=Path, help="default: benchmark_gains.json of the experiments; none with --tiny"
+    )
     arguments = parser.parse_args()
     work = TINY if arguments.tiny else FULL
     torch.set_num_threads(threads_of("tiny") if arguments.tiny else THREADS)
@@ -249,9 +251,9 @@ def main() -> None:
     start = time.perf_counter()
     limits = roofline(work, arguments.tiny)
     result = measure(VARIANTS, work) | {"roofline": limits}
-    result = {"provenance": provenance(work.seed, time.perf_counter() - start)} | result
+    result |= provenance(work.seed, time.perf_counter() - start)
     if arguments.output or not arguments.tiny:
-        path = arguments.output or RESULTS / "gains.json"
+        path = arguments.output or RESULTS / "benchmark_gains.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         print(f"written: {path}", file=sys.stderr)

@@ -1,8 +1,8 @@
 """This library and its peers on the same work, in rounds, in one run.
 
-    python benchmarks/run.py                 make .venv-bench if need be, measure, write results/cpu.json, print it
+    python benchmarks/run.py                 make .venv-bench if need be, measure, write the result, print it
     python benchmarks/run.py --table         print the table of the recorded result
-    python benchmarks/run.py --gpu --here    training on a GPU, with what the current environment has: results/gpu.json
+    python benchmarks/run.py --gpu --here    training on a GPU, with what the current environment has
     python benchmarks/run.py --tiny --here   everything in sizes of nothing: does it run?
 
 Each peer sits in a process of its own and only one computes at a time. Every round runs all of them once, beginning
@@ -27,7 +27,7 @@ from typing import Any
 import environment
 from environment import ROOT
 
-RESULTS = Path(__file__).resolve().parent / "results"
+RESULTS = ROOT / "experiments" / "results"  # benchmark_cpu.json, benchmark_gpu.json
 PAUSE = 0.25  # seconds between two measurements: the threads of the last one spin for a moment before they sleep
 BUSY = 1.5  # load average beside our own work from which the machine counts as used by others
 # The datasheets' dense bf16 peaks, TFLOP/s.
@@ -361,7 +361,7 @@ def measure(arguments: argparse.Namespace, missing: dict[str, str]) -> tuple[dic
         result |= {"notes": {name: PEERS[name].notes for name in result["about"]}}
         result |= {"left_out": bench.left_out, "refused": bench.refused, "loads": bench.loads}
         work = json.loads(json.dumps(sizes, default=vars))
-    result = {"provenance": provenance(FULL.seed, time.perf_counter() - start), "work": work} | result
+    result = {"work": work} | result | provenance(FULL.seed, time.perf_counter() - start)
     missed = [name for name in ("this", "torch") if name in result["left_out"]]
     result["refused"] |= {name: result["left_out"][name] for name in missed}  # without these there is no result
     return result, not result["refused"]
@@ -377,10 +377,10 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="sizes of nothing, in seconds")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--peers", nargs="+", help="only these")
-    parser.add_argument("--output", type=Path, help="default: results/cpu.json or gpu.json; none with --tiny")
+    parser.add_argument("--output", type=Path, help="default: benchmark_cpu.json or _gpu.json in experiments/results")
     parser.add_argument("--table", action="store_true", help="print the table of a recorded result, measure nothing")
     arguments = parser.parse_args()
-    path = arguments.output or RESULTS / ("gpu.json" if arguments.gpu else "cpu.json")
+    path = arguments.output or RESULTS / ("benchmark_gpu.json" if arguments.gpu else "benchmark_cpu.json")
     if arguments.table:
         from table import table
 

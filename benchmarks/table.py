@@ -132,7 +132,7 @@ def _missing(result: dict[str, Any]) -> str:
 
 
 def _where(result: dict[str, Any]) -> str:
-    source = result["provenance"]
+    source = result
     loads = [entry["load"] for entry in result["loads"] if entry["load"] is not None]
     load = f", load average before the rounds {min(loads)} to {max(loads)}" if loads else ""
     return (

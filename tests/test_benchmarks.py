@@ -5,7 +5,6 @@ import math
 import statistics
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -158,7 +157,7 @@ def test_the_command_measures_everything_that_is_here(tmp_path):
     assert {told["target_tokens"] for told in result["about"].values() if "target_tokens" in told} == {
         result["about"]["this"]["target_tokens"]
     }
-    assert {"command", "commit", "device", "versions", "date", "seconds"} <= set(result["provenance"])
+    assert {"command", "commit", "device", "versions", "date", "seconds"} <= set(result)
     assert "**Goals**" in printed
     again = subprocess.run(
         [sys.executable, BENCHMARKS / "run.py", "--table", "--output", output],
@@ -184,12 +183,6 @@ def test_the_gains_are_measured(tmp_path):
     command = [sys.executable, BENCHMARKS / "gains.py", "--tiny", "--output", output]
     subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     result = json.loads(output.read_text("utf-8"))
-    assert "attention written out" in result["variants"]
+    assert {"plain", "+ Adam in one kernel", "+ bf16 autocast"} <= set(result["variants"])
     assert result["variants"][result["base"]]["time_over_base"]["median"] == 1.0
     assert result["roofline"]["copy_gb_per_s"] > 0
-
-
-@pytest.mark.parametrize("path", sorted((BENCHMARKS / "results").glob("*.json")), ids=lambda p: p.stem)
-def test_a_recorded_result_says_where_it_comes_from(path):
-    recorded = json.loads(Path(path).read_text("utf-8"))["provenance"]
-    assert {"command", "commit", "seed", "device", "versions", "date", "seconds"} <= set(recorded)
