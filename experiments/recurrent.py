@@ -27,7 +27,7 @@ SCORED = 200  # most numbers of one length to score
 
 
 class RecurrentTranslator(nn.Module):
-    """Reads a sentence into one vector of d_vector numbers, and writes from it."""
+    """Reads a sentence into one vector of d_vector numbers; writes from it."""
 
     def __init__(self, vocabulary_size, d_vector, d_model=64):
         super().__init__()
@@ -39,13 +39,13 @@ class RecurrentTranslator(nn.Module):
         self.to_logits = nn.Linear(d_model + d_vector, vocabulary_size)
 
     def encode(self, source):
-        """Ids to all states (batch, source, d_model) and the vector (batch, d_vector)."""
+        """States (batch, source, d_model) and the vector (batch, d_vector)."""
         states, _ = self.encoder(self.embedding(source))
         last = (source != PAD_ID).sum(dim=1) - 1  # (batch): the place of <eos>
         return states, self.squeeze(states[torch.arange(len(source)), last])
 
     def decode(self, vector, target_input):
-        """The decoder's states (batch, target, d_model); it gets the vector at every step."""
+        """States (batch, target, d_model); every step gets the vector."""
         repeated = vector[:, None].expand(-1, target_input.size(1), -1)
         words = torch.cat([self.embedding(target_input), repeated], dim=-1)
         start = self.expand(vector).tanh()  # (batch, d_model)
@@ -60,7 +60,7 @@ class RecurrentTranslator(nn.Module):
 
 
 class AttentiveTranslator(RecurrentTranslator):
-    """The same network; for each word it writes, it looks at the source words again."""
+    """The same, but for each word it writes it looks at the source again."""
 
     def __init__(self, vocabulary_size, d_vector, d_model=64):
         super().__init__(vocabulary_size, d_vector, d_model)
@@ -81,16 +81,20 @@ class AttentiveTranslator(RecurrentTranslator):
 
 
 class Numbers:
-    """The number words as ids, grouped by their digits: those to learn from, and unseen ones to score."""
+    """Number words as ids, by digits: some to learn, unseen ones to score."""
 
     def __init__(self):
-        training = load_pairs("number_words", "train", "en", "de")
-        self.tokenizer = WordTokenizer.train(text for pair in training for text in pair)
-        unseen = load_pairs("number_words", "val", "en", "de") + load_pairs("number_words", "test", "en", "de")
+        training, val, test = (
+            # No number is in two of them.
+            load_pairs("number_words", split, "en", "de")
+            for split in ("train", "val", "test")
+        )
+        texts = (text for pair in training for text in pair)
+        self.tokenizer = WordTokenizer.train(texts)
         self.below_1000 = {english_number(n): n for n in range(1000)}
         self.training = self._by_digits(training)
-        groups = self._by_digits(unseen)
-        self.scored = {digits: make_batch(groups[digits][:SCORED]) for digits in DIGITS}
+        unseen = self._by_digits(val + test)
+        self.scored = {d: make_batch(unseen[d][:SCORED]) for d in DIGITS}
 
     def digits(self, english):
         """How many digits the number has that these words name."""
@@ -107,21 +111,23 @@ class Numbers:
 
     def _by_digits(self, pairs):
         groups = {}
+        encode = self.tokenizer.encode
         for english, german in pairs:
-            ids = self.tokenizer.encode(english), self.tokenizer.encode(german)
+            ids = encode(english), encode(german)
             groups.setdefault(self.digits(english), []).append(ids)
         return groups
 
 
 def fit(model, numbers, num_steps, seed=0):
-    """Train in place with Adam; yields the loss of each step, in nats per token."""
+    """Train in place with Adam; yields each step's loss, in nats per token."""
     generator = random.Random(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     for _ in range(num_steps):
         batch = numbers.batch(generator)
-        logits = model(batch.source, batch.target_input)  # (batch, target, vocabulary)
+        logits = model(batch.source, batch.target_input)
         answers = batch.target_output.flatten()
-        loss = F.cross_entropy(logits.flatten(0, 1), answers, ignore_index=PAD_ID)
+        logits = logits.flatten(0, 1)  # (batch · target, vocabulary)
+        loss = F.cross_entropy(logits, answers, ignore_index=PAD_ID)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -131,17 +137,17 @@ def fit(model, numbers, num_steps, seed=0):
 
 @torch.no_grad()
 def write(model, source, longest=16):
-    """Ids (batch, longest): the likeliest word, again and again, each from those before."""
+    """Ids (batch, longest): the likeliest word, each from those before."""
     written = torch.full((len(source), 1), BOS_ID)
     for _ in range(longest):
-        likeliest = model(source, written)[:, -1].argmax(dim=-1)  # (batch)
-        written = torch.cat([written, likeliest[:, None]], dim=1)
+        logits = model(source, written)[:, -1:]  # (batch, 1, vocabulary)
+        written = torch.cat([written, logits.argmax(dim=-1)], dim=1)
     return written[:, 1:]
 
 
 @torch.no_grad()
 def score(model, numbers):
-    """For each number of digits, the share of numbers written without a mistake."""
+    """By digits, the share of numbers written without a mistake."""
     shares = {}
     for digits, batch in numbers.scored.items():
         answers = batch.target_output
@@ -153,12 +159,13 @@ def score(model, numbers):
 
 @torch.no_grad()
 def right_words(model, numbers):
-    """For each number of digits, the share of words it names after the right words before."""
+    """By digits, the share of words it names after the right ones before."""
     shares = {}
     for digits, batch in numbers.scored.items():
         likeliest = model(batch.source, batch.target_input).argmax(dim=-1)
         real = batch.target_output != PAD_ID
-        shares[digits] = (likeliest == batch.target_output)[real].float().mean().item()
+        right = (likeliest == batch.target_output)[real]  # (real tokens)
+        shares[digits] = right.float().mean().item()
     return shares
 
 
