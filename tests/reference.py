@@ -52,6 +52,30 @@ def additive_attention(query, key, value, w_query, w_key, b_key, w_score):
     return output
 
 
+def recurrent_states(x, w_input, w_state, b_input, b_state):
+    """A gated recurrent unit over x (n, d_in), from zeros -> all states (n, d).
+
+    w_input (3d, d_in) and w_state (3d, d) hold three matrices each, one below the
+    other: reset gate, update gate, proposal.
+    """
+    d = w_state.shape[1]
+    state = np.zeros(d)
+    states = []
+    for word in x:  # one after the other: each step needs the state before
+        from_input = w_input @ word + b_input
+        from_state = w_state @ state + b_state
+        new = np.zeros(d)
+        for c in range(d):
+            reset = 1 / (1 + math.exp(-from_input[c] - from_state[c]))
+            update = 1 / (1 + math.exp(-from_input[d + c] - from_state[d + c]))
+            p = 2 * d + c
+            proposal = math.tanh(from_input[p] + reset * from_state[p])
+            new[c] = update * state[c] + (1 - update) * proposal
+        state = new
+        states.append(state)
+    return np.array(states)
+
+
 def multi_head_attention(query, key, value, w_query, w_key, w_value, w_output, mask=None):
     """Section 3.2.2; for head i w_query[i] (d_model, d_k); w_output (h · d_v, d_model)."""
     heads = []
