@@ -21,8 +21,8 @@ from transformer_lib.data import WordTokenizer, english_number, german_number, m
 from transformer_lib.layers import AddAndNorm
 
 MODEL: dict[str, Any] = {"d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16, "p_drop": 0.0}
-DEPTHS = [1, 3, 6, 12]
-STEPS, BATCH, LEARNING_RATE, HELD_OUT, LIMIT = 150, 64, 2e-3, 200, 1000
+DEPTHS = [1, 4, 8]
+STEPS, BATCH, LEARNING_RATE, HELD_OUT, LIMIT = 150, 32, 2e-3, 200, 1000
 
 
 class Bare(AddAndNorm):
