@@ -101,6 +101,17 @@ def sinusoids(length, d_model, base=10000.0):
     return table
 
 
+def embedding(tokens, matrix):
+    """Section 3.4: the row of each token, times √d_model; matrix (vocabulary, d_model)."""
+    d_model = len(matrix[0])
+    return np.array([[math.sqrt(d_model) * matrix[token][c] for c in range(d_model)] for token in tokens])
+
+
+def logits(states, matrix):
+    """Section 3.4: the dot product of each state (n, d_model) with each row -> (n, vocabulary)."""
+    return np.array([[sum(s * r for s, r in zip(state, row, strict=True)) for row in matrix] for state in states])
+
+
 def feed_forward(x, w_1, b_1, w_2, b_2):
     """Equation (2) for x (n, d_model), w_1 (d_model, d_ff), w_2 (d_ff, d_model)."""
     rows = []

@@ -1,6 +1,8 @@
 import math
 
+import numpy as np
 import pytest
+import reference
 import torch
 
 from transformer_lib import Transformer, TransformerConfig
@@ -15,6 +17,29 @@ def test_an_embedding_is_a_row_times_the_root_of_d_model():
     embedded = layer(torch.tensor([[4, 4, 16]]))
     torch.testing.assert_close(embedded[0, 2], layer.weight[16] * 3.0)  # √9 = 3
     assert torch.equal(embedded[0, 0], embedded[0, 1])
+
+
+@pytest.mark.paper("embed")
+def test_the_way_in_and_the_way_out_equal_the_loops():
+    layer, tokens = TokenEmbedding(17, 9).double(), [4, 4, 16, 0]
+    matrix, states = layer.weight.detach().numpy(), torch.randn(5, 9, dtype=torch.float64)
+    embedded = layer(torch.tensor([tokens]))[0].detach()
+    np.testing.assert_allclose(embedded, reference.embedding(tokens, matrix), rtol=1e-12, atol=1e-12)
+    expected = reference.logits(states.numpy(), matrix)
+    np.testing.assert_allclose(layer.logits(states).detach(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.paper("embed")
+def test_the_gradient_of_one_matrix_is_the_sum_over_its_three_uses():
+    one = Transformer(TINY).double()
+    three = Transformer(TransformerConfig(**{**vars(TINY), "source_vocabulary_size": 17, "tied_output": False}))
+    copies = ("own_source_embedding.weight", "own_output_embedding.weight")
+    three.double().load_state_dict(one.state_dict() | dict.fromkeys(copies, one.embedding.weight.detach()))
+    source, target_input = torch.tensor([[3, 4]]), torch.tensor([[1, 5, 9]])
+    for model in (one, three):
+        model(source, target_input).logsumexp(-1).sum().backward()
+    tables = (three.own_source_embedding, three.embedding, three.own_output_embedding)
+    torch.testing.assert_close(one.embedding.weight.grad, sum(table.weight.grad for table in tables))
 
 
 @pytest.mark.paper("embed")
