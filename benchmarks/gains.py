@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -244,8 +244,10 @@ def main() -> None:
     parser.add_argument(
         "--output", type=Path, help="default: benchmark_gains.json of the experiments; none with --tiny"
     )
+    parser.add_argument("--rounds", type=int)
     arguments = parser.parse_args()
     work = TINY if arguments.tiny else FULL
+    work = replace(work, rounds=arguments.rounds or work.rounds)
     torch.set_num_threads(threads_of("tiny") if arguments.tiny else THREADS)
     provenance(work.seed, 0.0)  # notes the commit now
     start = time.perf_counter()
