@@ -12,8 +12,8 @@ from defects import DEFECTS
 import transformer_lib
 
 ROOT = Path(__file__).resolve().parents[1]
-FRONT = ("index", "notation")
-APPENDICES = [ROOT / "book" / f"{name}.md" for name in ("common_mistakes", "differences")]
+FRONT = ("index", "notation", "glossary")
+APPENDICES = [ROOT / "book" / f"{name}.md" for name in ("common_mistakes", "differences", "speed")]
 CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT and p not in APPENDICES]
 ALL = CHAPTERS + APPENDICES
 PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}
@@ -139,6 +139,19 @@ def test_the_readme_says_what_was_recorded():
     assert recorded["command"] in readme
     last = recorded["learning_curve"][-1]
     assert f"| {last['step_num']:,} | {last['val_perplexity']:.1f} |" in readme
+
+
+def test_the_readmes_table_is_the_recorded_benchmark():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    recorded = json.loads((ROOT / "experiments/results/benchmark_cpu.json").read_text("utf-8"))
+    peers = {task: found["peers"] for task, found in recorded["tasks"].items()}
+    cells = [
+        *(peers["train"][name]["ratio"]["median"] for name in ("this", "this-bf16")),
+        *(peers[task]["this"]["ratio"]["median"] for task in ("greedy", "single", "beam")),
+        peers["train"]["this"]["peak_memory_gb"],
+    ]
+    assert f"| **this library** | {' | '.join(f'{cell:.2f}' for cell in cells)} |" in readme
+    assert recorded["date"] in readme
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments/results").glob("*.json")), ids=lambda p: p.stem)
