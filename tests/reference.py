@@ -200,6 +200,23 @@ def length_penalty(length, alpha):
     return ((5 + length) / 6) ** alpha
 
 
+def greedy_search(log_probabilities, bos_id, eos_id, pad_id, limit):
+    """The likeliest next token, again and again -> (log-probability, tokens).
+
+    log_probabilities: a function from the tokens so far to the log-probability of each.
+    """
+    total, tokens = 0.0, [bos_id]
+    while len(tokens) <= limit and tokens[-1] != eos_id:
+        choices = log_probabilities(tokens)
+        best = max(
+            (token for token in range(len(choices)) if token != pad_id),
+            key=lambda token: choices[token],
+        )
+        total += choices[best]
+        tokens.append(best)
+    return total, tokens[1:]
+
+
 def beam_search(log_probabilities, bos_id, eos_id, pad_id, beam_size, alpha, limit):
     """Section 6.1 for one sentence -> [(score, tokens)], best first.
 
