@@ -235,6 +235,23 @@ def length_penalty(length, alpha):
     return ((5 + length) / 6) ** alpha
 
 
+def greedy_search(log_probabilities, bos_id, eos_id, pad_id, limit):
+    """The likeliest next token, again and again -> (log-probability, tokens).
+
+    log_probabilities: a function from the tokens so far to the log-probability of each.
+    """
+    total, tokens = 0.0, [bos_id]
+    while len(tokens) <= limit and tokens[-1] != eos_id:
+        choices = log_probabilities(tokens)
+        best = max(
+            (token for token in range(len(choices)) if token != pad_id),
+            key=lambda token: choices[token],
+        )
+        total += choices[best]
+        tokens.append(best)
+    return total, tokens[1:]
+
+
 def beam_search(log_probabilities, bos_id, eos_id, pad_id, beam_size, alpha, limit):
     """Section 6.1 for one sentence -> [(score, tokens)], best first.
 
@@ -274,3 +291,38 @@ def every_sentence(log_probabilities, bos_id, eos_id, pad_id, alpha, limit):
             if token != pad_id:
                 unfinished.append((total + log_probability, [*tokens, token]))
     return sorted(found, key=lambda hypothesis: -hypothesis[0])
+
+
+def perplexity(log_probabilities):
+    """exp of minus the mean log-probability (nats) of the right tokens."""
+    total = 0.0
+    for log_probability in log_probabilities:
+        total += log_probability
+    return math.exp(-total / len(log_probabilities))
+
+
+def count_ngrams(words, n):
+    """How often each run of n words occurs."""
+    counts = {}
+    for start in range(len(words) - n + 1):
+        ngram = tuple(words[start : start + n])
+        counts[ngram] = counts.get(ngram, 0) + 1
+    return counts
+
+
+def bleu(hypotheses, references, longest=4):
+    """Papineni et al. (2002) for lists of words, one reference each -> 0 to 100, unsmoothed."""
+    logarithms = 0.0
+    for n in range(1, longest + 1):
+        matches, total = 0, 0
+        for hypothesis, reference in zip(hypotheses, references, strict=True):
+            allowed = count_ngrams(reference, n)
+            for ngram, count in count_ngrams(hypothesis, n).items():
+                matches += min(count, allowed.get(ngram, 0))  # clipped
+                total += count
+        if matches == 0:
+            return 0.0
+        logarithms += math.log(matches / total) / longest
+    said, wanted = sum(map(len, hypotheses)), sum(map(len, references))
+    brevity_penalty = 1.0 if said >= wanted else math.exp(1 - wanted / said)
+    return 100 * brevity_penalty * math.exp(logarithms)

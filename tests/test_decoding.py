@@ -102,6 +102,16 @@ def step_log_probabilities(m, row):
 
 
 @pytest.mark.paper("decode")
+def test_greedy_decoding_takes_the_likeliest_token_at_every_step():
+    m = likely_to_end(model())
+    generated = greedy_decode(m, SOURCE, max_length=9).tolist()
+    for row in range(3):
+        with torch.no_grad():
+            _, tokens = reference.greedy_search(step_log_probabilities(m, row), m.config.bos_id, 2, 0, 9)
+        assert [token for token in generated[row] if token != 0] == tokens
+
+
+@pytest.mark.paper("decode")
 @pytest.mark.parametrize(("beam_size", "alpha", "limit"), [(1, 0.0, 9), (2, 0.6, 4), (3, 1.0, 7), (4, 0.6, 9)])
 @pytest.mark.parametrize("changes", VARIANTS)
 def test_beam_search_equals_the_loops(beam_size, alpha, limit, changes):

@@ -1,7 +1,9 @@
 import math
+import random
 import sys
 
 import pytest
+import reference
 import torch
 
 from transformer_lib import Transformer, TransformerConfig
@@ -21,6 +23,19 @@ def test_bleu_equals_the_formula_worked_by_hand():
     # Matching n-grams: 5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples; equal lengths, no penalty.
     score, _ = bleu(["the cat sat on a mat"], ["the cat sat on the mat"], tokenize="none")
     assert score == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bleu_equals_the_loops(seed):
+    generator = random.Random(seed)
+    references = [generator.choices("a b c d".split(), k=generator.randint(1, 12)) for _ in range(20)]
+    hypotheses = [
+        [word for word in words if generator.random() > 0.1] + generator.choices("abcd", k=generator.randint(0, 3))
+        for words in references
+    ]
+    score, _ = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in references], tokenize="none")
+    assert 0 < score < 100
+    assert score == pytest.approx(reference.bleu(hypotheses, references), rel=1e-9)
 
 
 def test_case_and_tokenization_move_the_score():
