@@ -88,9 +88,7 @@ def of_tokenizers(train: list[tuple[str, str]], val: list[tuple[str, str]]) -> d
     }
     found: dict[str, Any] = {}
     for name, (source, target) in kinds.items():
-        ids, held_out = (
-            [(source.encode(one), target.encode(other)) for one, other in some] for some in (train, val)
-        )
+        ids, held_out = ([(source.encode(one), target.encode(other)) for one, other in some] for some in (train, val))
         sides = {}
         for i, (language, tokenizer) in enumerate((("de", source), ("en", target))):
             unseen = [token == UNK_ID for pair in held_out for token in pair[i]]
