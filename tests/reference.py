@@ -4,6 +4,7 @@ Each function works on NumPy arrays in float64, one number at a time: loops inst
 of axes. The tests hold the library to these functions, and the chapters show them before the library's own.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -109,16 +110,15 @@ def byte_pair_merges(words, num_merges):
     while len(merges) < num_merges:
         counts = {}
         for text in texts:
-            for pair in zip(text, text[1:], strict=False):
+            for pair in itertools.pairwise(text):
                 counts[pair] = counts.get(pair, 0) + 1
         best = None
-        for left, right in counts:
-            rank = (-counts[left, right], pieces.index(left), pieces.index(right))
-            if best is None or rank < best[0]:
-                best = rank, (left, right)
+        for (left, right), count in counts.items():
+            rank = (-count, pieces.index(left), pieces.index(right))
+            if best is None or rank < best:
+                best, pair = rank, (left, right)
         if best is None:
             break
-        pair = best[1]
         merges.append(pair)
         pieces.append(pair[0] + pair[1])
         texts = [join(text, pair) for text in texts]
@@ -142,7 +142,7 @@ def byte_pair_pieces(word, merges):
     """A word cut into pieces: the earliest of the learned merges first, till none fits."""
     pieces = list(word)
     while True:
-        pairs = set(zip(pieces, pieces[1:], strict=False))
+        pairs = set(itertools.pairwise(pieces))
         possible = [merge for merge in merges if merge in pairs]
         if not possible:
             return pieces
