@@ -63,7 +63,22 @@ def one_run(ids: list[Any], val: list[Any], vocabulary: int, norm_order: Any, hi
         "first_loss_nats_per_token": round(losses[0], 4),
         "losses_nats_per_token": [round(loss, 3) for loss in means],
         "val_loss_nats_per_token": round(math.log(perplexity(model, val)), 4),
+        "source_matters": round(source_matters(model, val), 5),
     }
+
+
+@torch.no_grad()
+def source_matters(model: Transformer, batches: list[Any]) -> float:
+    """How far a prediction moves if the source is exchanged for another sentence: total variation distance, 0 to 1."""
+    model.eval()
+    distances = []
+    for batch in batches:
+        real = batch.target_output != 0
+        own, other = (
+            model(source, batch.target_input).softmax(dim=-1) for source in (batch.source, batch.source.roll(1, 0))
+        )
+        distances.append(0.5 * (own - other).abs().sum(dim=-1)[real])
+    return torch.cat(distances).mean().item()
 
 
 def main() -> None:
