@@ -2,6 +2,7 @@ import itertools
 import threading
 
 import pytest
+import reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,18 @@ def test_the_shift_right_puts_eos_before_the_padding():
     assert batch.target_output.tolist() == [[8, 9, 2, 0, 0], [8, 9, 10, 11, 2]]
     assert batch.target_tokens == 8
     assert batch.to("cpu").source.dtype == torch.int64
+
+
+@pytest.mark.paper("batching")
+@given(PAIRS)
+@settings(max_examples=60, deadline=None)
+def test_a_batch_equals_the_loops(pairs):
+    batch = make_batch(pairs, pad_id=0, bos_id=1, eos_id=2)
+    source, target_input, target_output = reference.padded_batch(pairs, pad_id=0, bos_id=1, eos_id=2)
+    assert batch.source.tolist() == source.tolist()
+    assert batch.target_input.tolist() == target_input.tolist()
+    assert batch.target_output.tolist() == target_output.tolist()
+    assert batch.target_tokens == (target_output != 0).sum()
 
 
 @pytest.mark.paper("batching")

@@ -5,8 +5,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import reference
 
-from transformer_lib.data import SubwordTokenizer, Vocabulary, WordTokenizer, load_tokenizer, train_tokenizer
+from transformer_lib.data import (
+    SubwordTokenizer,
+    Vocabulary,
+    WordTokenizer,
+    german_number,
+    load_tokenizer,
+    train_tokenizer,
+)
 from transformer_lib.data.tokenizers import EOS_ID, SPECIALS, UNK_ID
 
 TEXTS = ["Der Hund schläft .", "Ein Hund rennt , ein Hund schläft .", "Zwei Hunde rennen ."]
@@ -70,6 +78,20 @@ def test_subwords_round_trip_unseen_words():
     assert "".join(tokenizer.tokens(tokenizer.encode("Ein Hund"))) == "▁Ein▁Hund"
     assert len(tokenizer) == 50
     assert UNK_ID in tokenizer.encode("Hund 犬")
+
+
+@pytest.mark.parametrize("size", [40, 80, 120])
+def test_subwords_equal_the_loops(size):
+    learned = [german_number(n).replace(" ", "") for n in range(0, 10_000, 17)]
+    unseen = [german_number(n).replace(" ", "") for n in range(5, 10_000, 171)]
+    tokenizer = SubwordTokenizer.train(learned, size)
+    words = ["▁" + word for word in learned]  # the library marks the beginning of a word
+    characters = {character for word in words for character in word}
+    merges = reference.byte_pair_merges(words, size - len(SPECIALS) - len(characters))
+    found = tokenizer.to_json()["model"]["model"]["merges"]
+    assert [tuple(merge) for merge in found] == merges
+    for word in unseen:
+        assert tokenizer.tokens(tokenizer.encode(word)) == reference.byte_pair_pieces("▁" + word, merges)
 
 
 @pytest.mark.parametrize("text", ["<eos>", "<pad> Hund <bos>", "<unk>"])
