@@ -252,7 +252,8 @@ def main() -> None:
     provenance(work.seed, 0.0)  # notes the commit now
     start = time.perf_counter()
     limits = roofline(work, arguments.tiny)
-    result = measure(VARIANTS, work) | {"roofline": limits}
+    what = {"what": "what each saving in the training step brings, and the machine's limits"}
+    result = what | measure(VARIANTS, work) | {"roofline": limits}
     result |= provenance(work.seed, time.perf_counter() - start)
     if arguments.output or not arguments.tiny:
         path = arguments.output or RESULTS / "benchmark_gains.json"

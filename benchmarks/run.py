@@ -361,7 +361,8 @@ def measure(arguments: argparse.Namespace, missing: dict[str, str]) -> tuple[dic
         result |= {"notes": {name: PEERS[name].notes for name in result["about"]}}
         result |= {"left_out": bench.left_out, "refused": bench.refused, "loads": bench.loads}
         work = json.loads(json.dumps(sizes, default=vars))
-    result = {"work": work} | result | provenance(FULL.seed, time.perf_counter() - start)
+    what = "training and decoding beside other libraries on the same work"
+    result = {"what": what, "work": work} | result | provenance(FULL.seed, time.perf_counter() - start)
     missed = [name for name in ("this", "torch") if name in result["left_out"]]
     result["refused"] |= {name: result["left_out"][name] for name in missed}  # without these there is no result
     return result, not result["refused"]
