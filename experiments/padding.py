@@ -135,6 +135,7 @@ def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:
         "reversed": [r[::-1] for r in test],
     }
     scores = {}
+    signature = ""
     for name, hypotheses in damaged.items():
         ours = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in test], tokenize="none")
         scores[name] = {
