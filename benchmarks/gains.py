@@ -159,7 +159,7 @@ def measure(variants: tuple[Variant, ...], work: Work) -> dict[str, Any]:
                 run.step(batches)
             check_losses(run.losses)
             runs[variant.name] = run
-        except (NotImplementedError, AttributeError, RuntimeError) as error:
+        except (AttributeError, RuntimeError) as error:
             left_out[variant.name] = f"{type(error).__name__}: {error}"
             say(f"{variant.name} is left out: {error}")
     rounds: dict[str, list[float]] = {name: [] for name in runs}

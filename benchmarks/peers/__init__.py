@@ -5,6 +5,7 @@ peer.start_training(); peer.train_step(batch, rate) -> the smoothed loss before 
 peer.start_decoding(); peer.greedy(source, length), peer.beam(source, length, beam_size) -> lists of ids
 """
 
+from abc import ABC, abstractmethod
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -78,20 +79,20 @@ def version_of(name: str) -> str:
         return "not installed"
 
 
-class TorchPeer:
+class TorchPeer(ABC):
     """What all peers in PyTorch share: the same loss, the same Adam, the same step."""
 
     def __init__(self, shape: Shape, device: str = "cpu", bf16: bool = False):
         self.shape, self.device, self.bf16 = shape, device, bf16
         self.model: nn.Module = self.build().to(device)
 
+    @abstractmethod
     def build(self) -> nn.Module:
         """The model, in float32."""
-        raise NotImplementedError
 
+    @abstractmethod
     def logits(self, batch: PaddedBatch) -> Tensor:
         """(sentences, target, vocabulary)."""
-        raise NotImplementedError
 
     def parameters(self) -> int:
         """Trainable ones; a matrix that is used twice counts once."""

@@ -1,6 +1,5 @@
 """This library, through the functions that its users call."""
 
-import dataclasses
 from collections.abc import Iterator
 
 import torch
@@ -33,17 +32,16 @@ def model_config(shape: Shape, **changes: object) -> TransformerConfig:
 
 
 def training_config(bf16: bool = False) -> TrainingConfig:
-    """The library's settings for this work.
-
-    Raises:
-        NotImplementedError: bf16 asked of a version whose training has no choice of precision.
-    """
-    settings = {"beta1": BETAS[0], "beta2": BETAS[1], "epsilon": EPSILON, "epsilon_ls": EPSILON_LS}
-    if bf16:
-        if "precision" not in {field.name for field in dataclasses.fields(TrainingConfig)}:
-            raise NotImplementedError("TrainingConfig has no field `precision` in this version")
-        settings["precision"] = "bf16"
-    return TrainingConfig(num_steps=10**9, warmup_steps=RATE_WARMUP, **settings)
+    """The library's settings for this work."""
+    return TrainingConfig(
+        num_steps=10**9,
+        warmup_steps=RATE_WARMUP,
+        beta1=BETAS[0],
+        beta2=BETAS[1],
+        epsilon=EPSILON,
+        epsilon_ls=EPSILON_LS,
+        precision="bf16" if bf16 else "fp32",
+    )
 
 
 class Peer(TorchPeer):
