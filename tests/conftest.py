@@ -24,10 +24,20 @@ def unchecked():
     jaxtyping.config.update("jaxtyping_disable", False)
 
 
+def _corpus(name: str, what: str) -> Path:
+    folder = os.environ.get("TRANSFORMER_LIB_DATA")
+    if not folder or not (Path(folder) / name).is_dir():
+        pytest.skip(f"needs {what}: set TRANSFORMER_LIB_DATA to a folder that holds it")
+    return Path(folder) / name
+
+
 @pytest.fixture(scope="session")
 def multi30k():
     """Make sure that the real corpus is at hand without a download."""
-    folder = os.environ.get("TRANSFORMER_LIB_DATA")
-    if not folder or not (Path(folder) / "multi30k").is_dir():
-        pytest.skip("needs Multi30k: set TRANSFORMER_LIB_DATA to a folder that holds it")
-    return Path(folder) / "multi30k"
+    return _corpus("multi30k", "Multi30k")
+
+
+@pytest.fixture(scope="session")
+def tatoeba():
+    """Make sure that the sentences of Tatoeba are at hand without a download."""
+    return _corpus("tatoeba", "Tatoeba")

@@ -7,7 +7,7 @@ import urllib.error
 import pytest
 
 from transformer_lib.data import corpora, load_pairs
-from transformer_lib.data.corpora import fetch, pair_lines
+from transformer_lib.data.corpora import fetch, pair_lines, split_by_english
 
 CONTENT = b"eins\nzwei\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -123,6 +123,28 @@ def test_a_truncated_corpus_file_is_refused(multi30k, monkeypatch, tmp_path, ups
     assert server.calls == 0
 
 
+def test_tatoeba_keeps_held_out_sentences_out_of_training_in_both_languages(tatoeba):
+    splits = {split: load_pairs("tatoeba", split, "en", "de") for split in ("train", "val", "test")}
+    assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 166_760, "val": 1065, "test": 1054}
+    for side in (0, 1):
+        seen = {pair[side].casefold().strip(" .!?") for pair in splits["train"]}
+        for split in ("val", "test"):
+            sentences = [pair[side].casefold().strip(" .!?") for pair in splits[split]]
+            assert seen.isdisjoint(sentences)
+    assert load_pairs("tatoeba", "val", "de", "en") == [(german, english) for english, german in splits["val"]]
+
+
+def test_a_split_by_english_sentence_ignores_marks_and_capitals():
+    held_out = [word for n in range(600) if split_by_english([(word := f"Word {n}.", "x")], "test")]
+    pairs = [(f"Word {n}.", f"Wort {n}.") for n in range(600)]
+    again = [(held_out[0].upper().replace(".", "!"), "Anders"), ("Other", f"Wort {held_out[1].split()[1]}")]
+    found = {split: split_by_english(pairs + again, split) for split in ("train", "val", "test")}
+    assert [english for english, _ in found["test"]] == held_out  # the second translation is left out
+    assert again[0] not in found["train"] + found["val"]
+    assert again[1] not in found["train"]  # its German is that of a held-out sentence
+    assert len(found["train"]) + len(found["val"]) + len(found["test"]) == 600
+
+
 def test_sides_of_different_length_are_refused():
     with pytest.raises(ValueError, match="val: the source has 2 lines and the target 1; line i of one must"):
         pair_lines(["a", "b"], ["c"], "val")
@@ -131,7 +153,7 @@ def test_sides_of_different_length_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("wmt99", "train", "de", "en"), "unknown corpus 'wmt99'; known: number_words, multi30k"),
+        (("wmt99", "train", "de", "en"), "unknown corpus 'wmt99'; known: number_words, multi30k, tatoeba"),
         (("multi30k", "test", "de", "en"), "multi30k has no split 'test'; it has train, val, test_2016_flickr"),
         (("multi30k", "val", "de", "fr"), "multi30k is in de and en; got 'de' to 'fr'"),
     ],

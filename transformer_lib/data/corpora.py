@@ -3,8 +3,10 @@
 import gzip
 import hashlib
 import http.client
+import io
 import os
 import urllib.request
+import zipfile
 from pathlib import Path
 
 from .number_words import number_pairs
@@ -20,10 +22,16 @@ MULTI30K_SHA256 = {
     "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
     "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
 }
+TATOEBA_URL = (
+    "https://raw.githubusercontent.com/rioyshky/translation/de48b7027f7318d77010a6e08ed928c10748c23d/deu-eng.zip"
+)
+TATOEBA_SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
+HELD_OUT = {0: "test", 1: "val"}  # of 128 parts of the English sentences of Tatoeba
 # Corpus, its splits, its languages.
 CORPORA = {
     "number_words": (("train", "val", "test"), ("en", "de")),
     "multi30k": (("train", "val", "test_2016_flickr"), ("de", "en")),
+    "tatoeba": (("train", "val", "test"), ("de", "en")),
 }
 
 
@@ -47,7 +55,10 @@ def load_pairs(corpus: str, split: str, source: str, target: str) -> list[tuple[
         raise ValueError(f"{corpus} is in {' and '.join(sorted(languages))}; got {source!r} to {target!r}")
     if corpus == "number_words":
         pairs = number_pairs(split)
-        return pairs if source == "en" else [(german, english) for english, german in pairs]
+        return pairs if source == "en" else _swapped(pairs)
+    if corpus == "tatoeba":
+        pairs = split_by_english(_tatoeba_pairs(), split)
+        return pairs if source == "en" else _swapped(pairs)
     return pair_lines(_multi30k_lines(split, source), _multi30k_lines(split, target), f"{corpus} {split}")
 
 
@@ -59,6 +70,40 @@ def pair_lines(source: list[str], target: list[str], name: str) -> list[tuple[st
             "line i of one must translate line i of the other"
         )
     return list(zip(source, target, strict=True))
+
+
+def split_by_english(pairs: list[tuple[str, str]], split: str) -> list[tuple[str, str]]:
+    """The (English, German) pairs of one split, so that no held-out sentence was seen in training, in either language.
+
+    An English sentence stands with up to dozens of translations: a split by pair would test on what was trained. So
+    the hash of the sentence decides, of its letters and digits alone: "Hi." and "Hi!" stay together. Held-out splits
+    take the first translation of each sentence; what shares its German with them is left out of the training split.
+
+    Args:
+        split: "train", "val" or "test"; the last two are 1/128 of the English sentences each.
+    """
+    sides = [[_letters(side) for side in pair] for pair in pairs]
+    parts = {english: hashlib.sha256(english.encode()).digest()[0] % 128 for english, _ in sides}
+    if split == "train":
+        held_out = {german for english, german in sides if parts[english] in HELD_OUT}
+        return [
+            pair
+            for pair, (english, german) in zip(pairs, sides, strict=True)
+            if parts[english] not in HELD_OUT and german not in held_out
+        ]
+    first: dict[str, tuple[str, str]] = {}
+    for pair, (english, _) in zip(pairs, sides, strict=True):
+        if HELD_OUT.get(parts[english]) == split:
+            first.setdefault(english, pair)
+    return list(first.values())
+
+
+def _letters(sentence: str) -> str:
+    return "".join(filter(str.isalnum, sentence.casefold()))
+
+
+def _swapped(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(second, first) for first, second in pairs]
 
 
 def data_folder() -> Path:
@@ -103,3 +148,10 @@ def _multi30k_lines(split: str, language: str) -> list[str]:
     content = fetch(data_folder() / "multi30k" / name, MULTI30K_URL + name, MULTI30K_SHA256[name])
     # Lines end at "\n" alone: str.splitlines would also cut at characters that stand inside sentences.
     return [line.strip() for line in gzip.decompress(content).decode("utf-8").removesuffix("\n").split("\n")]
+
+
+def _tatoeba_pairs() -> list[tuple[str, str]]:
+    content = fetch(data_folder() / "tatoeba" / "deu-eng.zip", TATOEBA_URL, TATOEBA_SHA256)
+    text = zipfile.ZipFile(io.BytesIO(content)).read("deu.txt").decode("utf-8")
+    lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
+    return [(english.strip(), german.strip()) for english, german in lines]
