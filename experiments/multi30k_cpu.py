@@ -16,6 +16,7 @@ from provenance import provenance, write_result
 
 from transformer_lib import cli, count_parameters
 from transformer_lib.data import load_pairs
+from transformer_lib.translator import Translator
 
 MODEL = ["d_model=256", "d_ff=512", "num_layers=2", "num_heads=4", "p_drop=0.1"]
 SHOWN = 8  # sentences whose translation is written down
@@ -36,7 +37,7 @@ def main() -> None:
     status = cli.main(["train", *where, *limits, "--model", *MODEL, "--training", *training])
     if status:
         raise SystemExit(status)
-    translator = cli.Translator.load(args.folder)
+    translator = Translator.load(args.folder)
     pairs = load_pairs("multi30k", "test_2016_flickr", "de", "en")
     scores = translator.score(pairs)
     steps = [json.loads(line) for line in (args.folder / "metrics.jsonl").read_text().splitlines()]

@@ -53,6 +53,7 @@ def main() -> None:
     optimizer = adam(model, settings)
     noted: list[dict[str, float]] = []
     started = last_note = time.monotonic()
+    last_cpu = time.process_time()
     losses, tokens = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for record in train(model, optimizer, in_background(passes(ids, settings)), settings):
@@ -72,13 +73,14 @@ def main() -> None:
                     {
                         "minute": round((now - started) / 60, 2),
                         "resident_mb": round(resident_mb(), 1),
-                        "tokens_per_second": round(tokens / (now - last_note)),
+                        # Of this process's own time, so that other work on the machine does not count.
+                        "tokens_per_cpu_second": round(tokens / (time.process_time() - last_cpu)),
                         "loss_nats_per_token": round(statistics.fmean(losses), 4),
                         "step_num": record.step_num,
                     }
                 )
                 print(noted[-1], flush=True)
-                losses, tokens, last_note = [], 0, now
+                losses, tokens, last_note, last_cpu = [], 0, now, time.process_time()
             if now - started >= 60 * args.minutes:
                 break
     settled = noted[len(noted) // 3 :]  # after the first third
@@ -88,7 +90,7 @@ def main() -> None:
         "model": sizes,
         "slopes_per_hour_after_the_first_third": {
             name: round(slope_per_hour(minutes, [note[name] for note in settled]), 4)
-            for name in ("resident_mb", "tokens_per_second", "loss_nats_per_token")
+            for name in ("resident_mb", "tokens_per_cpu_second", "loss_nats_per_token")
         },
         "notes": noted,
         **provenance(0, time.monotonic() - started),

@@ -284,7 +284,7 @@ def test_tensorboard_gets_the_curves_on_request(tmp_path, monkeypatch, capsys):
 
 def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     shown = []
-    real = cli._progress
+    real = cli.progress_bar
 
     def spied(*arguments):
         bar = real(*arguments)
@@ -292,7 +292,7 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
 
-    monkeypatch.setattr(cli, "_progress", spied)
+    monkeypatch.setattr(cli, "progress_bar", spied)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
     record = metrics_of(tmp_path)[-1]
     speed = f"{record['target_tokens'] / record['seconds']:,.0f}"

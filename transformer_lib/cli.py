@@ -9,110 +9,34 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 
-from .checkpoints import RunCheckpoints, average_checkpoints, load_checkpoint, write_file
-from .config import TrainingConfig, TransformerConfig, check_choice, check_positive, config_from_dict
+from .checkpoints import RunCheckpoints, write_file
+from .config import TrainingConfig, TransformerConfig, check_positive, config_from_dict
 from .data.batches import in_background, token_batches
 from .data.corpora import CORPORA, load_pairs
-from .data.tokenizers import Tokenizer, load_tokenizer, train_tokenizer
-from .decoding import MAX_SOURCE_TOKENS, translate
+from .data.tokenizers import train_tokenizer
+from .decoding import MAX_SOURCE_TOKENS
 from .distributed import agreed, in_turn, leave, meet, processes
-from .evaluation import Bleu, bleu, exact_match, import_sacrebleu, perplexity
+from .evaluation import perplexity
 from .training import adam, passes, train
 from .transformer import Transformer, count_parameters
-
-# Which weights of a run are used: the newest, those of the lowest validation perplexity, or the mean of the newest few.
-Weights = Literal["latest", "best", "average"]
-
-
-@dataclass
-class Translator:
-    """A model, its two tokenizers and its direction: what a folder written by `train` holds."""
-
-    model: Transformer
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    source: str
-    target: str
-
-    def save(self, folder: Path) -> None:
-        """Write everything but the weights, which the checkpoints hold."""
-        folder.mkdir(parents=True, exist_ok=True)
-        described = {
-            "source": self.source,
-            "target": self.target,
-            "model": asdict(self.model.config),
-            "source_tokenizer": self.source_tokenizer.to_json(),
-            "target_tokenizer": self.target_tokenizer.to_json(),
-        }
-        write_file(folder / "translator.json", json.dumps(described, ensure_ascii=False))
-
-    @classmethod
-    def load(cls, folder: Path, device: str = "cpu", checkpoint: Weights = "latest") -> "Translator":
-        """Read a folder written by `train`. Raises FileNotFoundError or ValueError if it is not one."""
-        check_choice(Weights, checkpoint=checkpoint)
-        translator = cls.untrained(folder, device)
-        settings = _read_json(folder / "training.json") if (folder / "training.json").exists() else {}
-        checkpoints = _checkpoints(folder, SCHEDULE | settings.get("schedule", {}))
-        load_checkpoint(checkpoints.best() if checkpoint == "best" else checkpoints.latest(), translator.model)
-        if checkpoint == "average":
-            translator.model.load_state_dict(average_checkpoints(checkpoints.last()))
-        return translator
-
-    @classmethod
-    def untrained(cls, folder: Path, device: str = "cpu") -> "Translator":
-        """Read everything but the weights, which are as new. Raises as load does."""
-        path = folder / "translator.json"
-        if not path.exists():
-            raise FileNotFoundError(f"{folder} holds no trained translator: {path.name} is missing; run `train` first")
-        described = _read_json(path)
-        try:
-            config = config_from_dict(TransformerConfig, described["model"])
-            tokenizers = [load_tokenizer(described[f"{side}_tokenizer"]) for side in ("source", "target")]
-            direction = described["source"], described["target"]
-        except ImportError:
-            raise
-        except Exception as error:  # the tokenizers library raises bare exceptions
-            raise ValueError(f"{path} is altered or no translator of this library: {error!r}") from error
-        return cls(Transformer(config).to(device), tokenizers[0], tokenizers[1], *direction)
-
-    def encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
-        """Both sides of each pair as ids."""
-        return [(self.source_tokenizer.encode(s), self.target_tokenizer.encode(t)) for s, t in pairs]
-
-    def translate(self, sentences: list[str], progress: bool = False, beam_size: int = 1) -> list[str]:
-        """One translation for each sentence, in the same order; beam_size 1 decodes greedily."""
-        done = translate(self.model, sentences, self.source_tokenizer, self.target_tokenizer, beam_size=beam_size)
-        translations = dict(_progress(done, len(sentences), "translating") if progress else done)
-        return [translations[i] for i in range(len(sentences))]
-
-    def score(self, pairs: list[tuple[str, str]], beam_size: int = 1) -> "Scores":
-        """Translate the sources and compare with the targets, as far as the tokenizer keeps them."""
-        import_sacrebleu()  # before the long work
-        tokenizer = self.target_tokenizer
-        hypotheses = self.translate([source for source, _ in pairs], progress=True, beam_size=beam_size)
-        references = [tokenizer.normalize(target) for _, target in pairs]
-        score = bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization)
-        return Scores(score, exact_match(hypotheses, references), hypotheses)
-
-
-class Scores(NamedTuple):
-    """What a translator reached on one split."""
-
-    bleu: Bleu
-    exact_match: float
-    hypotheses: list[str]
-
+from .translator import (
+    SCHEDULE,
+    Translator,
+    Weights,
+    pretrained_names,
+    progress_bar,
+    read_json,
+    run_checkpoints,
+)
 
 # What a run is about, unless the command line says otherwise. The tokenizer follows from the corpus.
 RUN = {"data": "number_words", "source": "de", "target": "en", "tokenizer": None, "vocabulary_size": 8000}
-# When a run validates and writes a checkpoint, how many it keeps, and after how many in vain it stops.
-SCHEDULE = {"validate_every": 200, "keep_last": 5, "patience": None}
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 
 
@@ -151,7 +75,7 @@ def run_train(args: argparse.Namespace) -> None:
     """
     args.device = meet(args.device)
     folder, first = args.translator, processes().rank == 0
-    resume = args.resume or (_restarted() and bool(_checkpoints(folder).paths()))
+    resume = args.resume or (_restarted() and bool(run_checkpoints(folder).paths()))
     settings = _training_settings(args, resume)
     schedule, config = settings["schedule"], config_from_dict(TrainingConfig, settings["training"])
     patience = schedule["patience"] or math.inf
@@ -166,7 +90,7 @@ def run_train(args: argparse.Namespace) -> None:
             records = train(model, run.optimizer, batches, config, run.steps_done)
             # A run may have been killed after it stopped early: then there is nothing left to do.
             records = records if agreed(metrics.since_best < patience, args.device) else ()
-            for record in (bar := _progress(records, config.num_steps, "training", run.steps_done, first)):
+            for record in (bar := progress_bar(records, config.num_steps, "training", run.steps_done, first)):
                 last = record.step_num == config.num_steps or time.monotonic() > stop_at
                 line: dict[str, Any] = asdict(record)
                 validated = first and (last or record.step_num % schedule["validate_every"] == 0)
@@ -197,7 +121,7 @@ def _prepare(args: argparse.Namespace, settings: dict[str, Any], config: Trainin
     translator = Translator.untrained(folder, args.device) if resume else new_translator(settings, pairs)
     model = translator.model.to(args.device)
     optimizer = adam(model, config)
-    checkpoints = _checkpoints(folder, settings["schedule"])
+    checkpoints = run_checkpoints(folder, settings["schedule"])
     with in_turn():  # the first process tidies up before the others read
         steps_done = _resume(checkpoints, model, optimizer) if resume else 0
     if steps_done > config.num_steps:
@@ -213,10 +137,6 @@ def _prepare(args: argparse.Namespace, settings: dict[str, Any], config: Trainin
         size = f"{len(pairs)} pairs, {count_parameters(model)} parameters"
         print(f"{size}, {args.device}, {steps_done} steps done", file=sys.stderr)
     return Run(translator, optimizer, checkpoints, steps_done, train_ids, val_ids)
-
-
-def _checkpoints(folder: Path, schedule: dict[str, Any] = SCHEDULE) -> RunCheckpoints:
-    return RunCheckpoints(folder / "checkpoints", schedule["keep_last"])
 
 
 def _restarted() -> bool:
@@ -247,10 +167,10 @@ def _training_settings(args: argparse.Namespace, resume: bool) -> dict[str, dict
     }
     check_positive(**given["schedule"])
     if resume:
-        if not _checkpoints(args.translator).paths():
+        if not run_checkpoints(args.translator).paths():
             raise ValueError(f"{args.translator} has no checkpoint to go on from; leave --resume out to start")
         path = args.translator / "training.json"
-        settings = {"schedule": SCHEDULE} | _read_json(path)
+        settings = {"schedule": SCHEDULE} | read_json(path)
         if missing := given.keys() - settings.keys():
             raise ValueError(f"{path} is altered: it lacks {', '.join(sorted(missing))}")
         changed = [
@@ -261,7 +181,7 @@ def _training_settings(args: argparse.Namespace, resume: bool) -> dict[str, dict
         ]
         if changed:
             raise ValueError(f"{', '.join(changed)}: a resumed run keeps its settings; only num_steps may change")
-    elif _checkpoints(args.translator).paths():
+    elif run_checkpoints(args.translator).paths():
         raise ValueError(f"{args.translator} holds a trained translator; add --resume to go on, or name another folder")
     else:
         training = {"num_steps": 2000, "batch_tokens": 4000}
@@ -367,7 +287,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     translator = Translator.load(args.translator, args.device, args.checkpoint)
-    data = args.data or _read_json(args.translator / "training.json")["run"]["data"]
+    data = args.data or _corpus_of(args.translator)
     split = args.split or (CORPORA[data][0][-1] if data in CORPORA else "test")
     scores = translator.score(load_pairs(data, split, translator.source, translator.target), args.beam_size)
     how = f"beam {args.beam_size}" if args.beam_size > 1 else "greedy"
@@ -378,6 +298,15 @@ def run_evaluate(args: argparse.Namespace) -> None:
     print(f"exact match = {100 * scores.exact_match:.1f} %")
     if args.output:
         args.output.write_text("".join(f"{line}\n" for line in scores.hypotheses), encoding="utf-8")
+
+
+def _corpus_of(translator: Path) -> str:
+    path = translator / "training.json"
+    if not path.exists():
+        raise ValueError(
+            f"{translator} does not say which corpus it is about; give --data, one of {', '.join(CORPORA)}"
+        )
+    return read_json(path)["run"]["data"]
 
 
 def run_translate(args: argparse.Namespace) -> None:
@@ -439,16 +368,6 @@ def _lines(stream: Iterable[bytes]) -> Iterator[str]:
         yield text.lstrip("\ufeff").strip()  # some editors put a byte order mark before the first line
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is truncated or altered: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is altered: it should hold an object, not {content!r:.40}")
-    return content
-
-
 def _assignments(assignments: list[str]) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     for assignment in assignments:
@@ -462,20 +381,18 @@ def _assignments(assignments: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _progress(steps: Iterable[Any], total: int, verb: str, done: int = 0, shown: bool = True) -> Any:
-    try:
-        from tqdm import tqdm
-    except ImportError as error:
-        raise ImportError("the command line needs tqdm: pip install 'transformer-lib[text]'") from error
-    return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, disable=not shown)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate")
     common = argparse.ArgumentParser(add_help=False)
     folder = Path("translator")
-    common.add_argument("translator", type=Path, nargs="?", default=folder, help=f"its folder (default: {folder})")
+    common.add_argument(
+        "translator",
+        type=Path,
+        nargs="?",
+        default=folder,
+        help=f"its folder (default: {folder}), or one of {', '.join(pretrained_names())}",
+    )
     common.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
     corpus = argparse.ArgumentParser(add_help=False)
