@@ -42,10 +42,10 @@ def provenance(seed: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def write_result(name: str, result: dict[str, Any]) -> Path:
+def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
     """Write `experiments/results/NAME.json`, readable and in a fixed order of keys."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 

@@ -1,16 +1,11 @@
 """The recurrent translators of the first two chapters: equal to their loops, and no word from the future."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import reference
 import torch
-from torch import nn
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "experiments"))
 from recurrent import AttentiveTranslator, Numbers, RecurrentTranslator, build, write
+from torch import nn
 
 WORDS, D_VECTOR, D_MODEL = 17, 5, 7  # distinct primes: a swapped axis cannot go unnoticed
 SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])

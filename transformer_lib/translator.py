@@ -148,10 +148,9 @@ def find_folder(folder: Path | str) -> Path:
 
 def run_checkpoints(folder: Path, schedule: dict[str, Any] | None = None) -> RunCheckpoints:
     """The checkpoints in the folder of a run, with the schedule that stands in it unless another is given."""
-    if schedule is None:
-        settings = read_json(folder / "training.json") if (folder / "training.json").exists() else {}
-        schedule = settings.get("schedule", {})
-    return RunCheckpoints(folder / "checkpoints", (SCHEDULE | schedule)["keep_last"])
+    if schedule is None and (folder / "training.json").exists():
+        schedule = read_json(folder / "training.json").get("schedule")
+    return RunCheckpoints(folder / "checkpoints", (schedule or SCHEDULE)["keep_last"])
 
 
 def read_json(path: Path) -> dict[str, Any]:
