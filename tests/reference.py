@@ -11,7 +11,7 @@ import numpy as np
 
 
 def softmax(scores):
-    """exp of each score, divided by the sum; -inf gets 0, also if there is no other."""
+    """exp of each score, divided by the sum; a list of only -inf gets zeros."""
     largest = max(scores)
     if largest == -math.inf:
         return [0.0 for _ in scores]
@@ -21,7 +21,7 @@ def softmax(scores):
 
 
 def attention(query, key, value, mask=None):
-    """Equation (1): (n, d_k), (m, d_k), (m, d_v) -> output (n, d_v), weights (n, m)."""
+    """Equation (1): (n, d_k), (m, d_k), (m, d_v) -> (n, d_v) and weights (n, m)."""
     n, d_k = query.shape
     m, d_v = value.shape
     output = np.zeros((n, d_v))

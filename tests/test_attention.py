@@ -32,7 +32,8 @@ def test_equation_1_equals_the_loops(masked):
     query, key, value = random_inputs()
     mask = random_mask(QUERIES, KEYS) if masked else None
     output, weights = scaled_dot_product_attention(query, key, value, mask)
-    arrays = [None if x is None else x.numpy() for x in (query, key, value, mask)]
+    inputs = query, key, value, mask
+    arrays = (None if x is None else x.numpy() for x in inputs)
     expected = reference.attention(*arrays)
     np.testing.assert_allclose(output, expected[0], **DOUBLE)
     np.testing.assert_allclose(weights, expected[1], **DOUBLE)
