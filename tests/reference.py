@@ -21,7 +21,7 @@ def softmax(scores):
 
 
 def attention(query, key, value, mask=None):
-    """Equation (1): (n, d_k), (m, d_k), (m, d_v) -> (n, d_v) and weights (n, m)."""
+    """Equation (1): (n, d_k), (m, d_k), (m, d_v) -> (n, d_v), (n, m)."""
     n, d_k = query.shape
     m, d_v = value.shape
     output = np.zeros((n, d_v))
@@ -60,8 +60,8 @@ def additive_attention(query, key, value, w_query, w_key, b_key, w_score):
 def recurrent_states(x, w_input, w_state, b_input, b_state):
     """A gated recurrent unit over x (n, d_in), from zeros -> all states (n, d).
 
-    w_input (3d, d_in) and w_state (3d, d) hold three matrices each, one below the
-    other: reset gate, update gate, proposal.
+    w_input (3d, d_in) and w_state (3d, d) hold three matrices each, one below
+    the other: reset gate, update gate, proposal.
     """
     d = w_state.shape[1]
     state = np.zeros(d)
