@@ -40,9 +40,9 @@ def scaled_dot_product_attention(
 
 
 def masked_softmax(scores: Weights, mask: Mask | None = None) -> Weights:
-    """Softmax over the keys that the mask allows; a forbidden key gets weight 0.
+    """Softmax over the keys that the mask allows; the others get weight 0.
 
-    Source: "setting to -∞ … values in the input of the softmax", section 3.2.3 [causal-mask].
+    Source: "setting to −∞", section 3.2.3 [causal-mask].
 
     Args:
         mask: True where the query may look at the key; None allows every key.
@@ -51,7 +51,8 @@ def masked_softmax(scores: Weights, mask: Mask | None = None) -> Weights:
         weights, each row summing to 1, or to 0 where the mask allows no key.
 
     Raises:
-        ValueError: a mask that is not boolean or does not broadcast to the scores.
+        ValueError: a mask that is not boolean or does not broadcast
+            to the scores.
     """
     if mask is None:
         return scores.softmax(dim=-1)
