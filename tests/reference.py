@@ -11,7 +11,7 @@ import numpy as np
 
 
 def softmax(scores):
-    """exp of each score, divided by the sum; -inf gets 0, a list of only -inf gets zeros."""
+    """exp of each score, divided by the sum; a list of only -inf gets zeros."""
     largest = max(scores)
     if largest == -math.inf:
         return [0.0 for _ in scores]
@@ -21,7 +21,7 @@ def softmax(scores):
 
 
 def attention(query, key, value, mask=None):
-    """Equation (1); query (n, d_k), key (m, d_k), value (m, d_v) -> (n, d_v), (n, m)."""
+    """Equation (1): (n, d_k), (m, d_k), (m, d_v) -> (n, d_v), (n, m)."""
     n, d_k = query.shape
     m, d_v = value.shape
     output = np.zeros((n, d_v))
@@ -30,8 +30,9 @@ def attention(query, key, value, mask=None):
         scores = []
         for j in range(m):
             dot_product = sum(query[i, c] * key[j, c] for c in range(d_k))
+            scaled = dot_product / math.sqrt(d_k)
             may_look = mask is None or mask[i, j]
-            scores.append(dot_product / math.sqrt(d_k) if may_look else -math.inf)
+            scores.append(scaled if may_look else -math.inf)
         weights[i] = softmax(scores)
         for j in range(m):
             for c in range(d_v):
@@ -40,7 +41,10 @@ def attention(query, key, value, mask=None):
 
 
 def additive_attention(query, key, value, w_query, w_key, b_key, w_score):
-    """A score of w · tanh(W_q q + W_k k + b) for each pair; query (n, d_q), key (m, d_k), value (m, d_v)."""
+    """A score of w · tanh(W_q q + W_k k + b) for each pair.
+
+    query (n, d_q), key (m, d_k), value (m, d_v) -> output (n, d_v)
+    """
     n, m = len(query), len(key)
     output = np.zeros((n, value.shape[1]))
     for i in range(n):
@@ -56,8 +60,8 @@ def additive_attention(query, key, value, w_query, w_key, b_key, w_score):
 def recurrent_states(x, w_input, w_state, b_input, b_state):
     """A gated recurrent unit over x (n, d_in), from zeros -> all states (n, d).
 
-    w_input (3d, d_in) and w_state (3d, d) hold three matrices each, one below the
-    other: reset gate, update gate, proposal.
+    w_input (3d, d_in) and w_state (3d, d) hold three matrices each, one below
+    the other: reset gate, update gate, proposal.
     """
     d = w_state.shape[1]
     state = np.zeros(d)

@@ -32,7 +32,9 @@ def test_equation_1_equals_the_loops(masked):
     query, key, value = random_inputs()
     mask = random_mask(QUERIES, KEYS) if masked else None
     output, weights = scaled_dot_product_attention(query, key, value, mask)
-    expected = reference.attention(*(x.numpy() for x in (query, key, value)), None if mask is None else mask.numpy())
+    inputs = query, key, value, mask
+    arrays = (None if x is None else x.numpy() for x in inputs)
+    expected = reference.attention(*arrays)
     np.testing.assert_allclose(output, expected[0], **DOUBLE)
     np.testing.assert_allclose(weights, expected[1], **DOUBLE)
 
@@ -238,8 +240,9 @@ def test_heads_are_narrow_so_eight_cost_what_one_wide_one_does():
 @pytest.mark.paper("additive")
 def test_additive_attention_equals_the_loops():
     layer = AdditiveAttention(D_K, 2 * D_K, 17).double()
-    query, value = torch.randn(QUERIES, D_K).double(), torch.randn(KEYS, D_V).double()
+    query = torch.randn(QUERIES, D_K).double()
     key = torch.randn(KEYS, 2 * D_K).double()
+    value = torch.randn(KEYS, D_V).double()
     output, weights = layer(query, key, value)
     parameters = (
         layer.query_projection.weight,
@@ -247,7 +250,8 @@ def test_additive_attention_equals_the_loops():
         layer.key_projection.bias,
         layer.score.weight[0],
     )
-    expected = reference.additive_attention(*(x.detach().numpy() for x in (query, key, value, *parameters)))
+    arrays = (x.detach().numpy() for x in (query, key, value, *parameters))
+    expected = reference.additive_attention(*arrays)
     np.testing.assert_allclose(output.detach(), expected, **DOUBLE)
     torch.testing.assert_close(weights.sum(-1), torch.ones(QUERIES).double())
 

@@ -90,8 +90,9 @@ def test_the_vector_is_all_that_the_decoder_gets():
 def test_blind_attention_weighs_all_real_words_alike():
     model = build("blind", WORDS, D_VECTOR)
     _, weights = model.look(SOURCE, TARGET_INPUT)
-    torch.testing.assert_close(weights[0], torch.full((5, 4), 1 / 4))
-    torch.testing.assert_close(weights[1], torch.tensor([0.5, 0.5, 0, 0]).expand(5, 4))
+    quarter, half = torch.full((5, 4), 1 / 4), torch.tensor([0.5, 0.5, 0, 0])
+    torch.testing.assert_close(weights[0], quarter)
+    torch.testing.assert_close(weights[1], half.expand(5, 4))
 
 
 @both

@@ -107,7 +107,12 @@ def pytorch_names(m, names):
 def test_no_logit_depends_on_a_later_input(norm_order):
     m = model(norm_order=norm_order)
     embedded = []
-    m.embedding.register_forward_hook(lambda _module, _inputs, output: embedded.append(output) or output.retain_grad())
+
+    def keep(_module, _inputs, output):
+        output.retain_grad()
+        embedded.append(output)
+
+    m.embedding.register_forward_hook(keep)
     logits = m(SOURCE, TARGET_INPUT)
     for position in range(4):
         embedded[1].grad = None
@@ -139,7 +144,8 @@ def test_no_layer_of_the_decoder_looks_at_a_later_input(norm_order):
 def test_more_padding_changes_nothing(training):
     m = model().train(training)
     padding = torch.zeros(2, 3, dtype=torch.long)
-    longer = m(torch.cat([SOURCE, padding], 1), torch.cat([TARGET_INPUT, padding], 1))
+    source = torch.cat([SOURCE, padding], 1)
+    longer = m(source, torch.cat([TARGET_INPUT, padding], 1))
     torch.testing.assert_close(longer[:, :4], m(SOURCE, TARGET_INPUT))
 
 

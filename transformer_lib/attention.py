@@ -15,11 +15,11 @@ from .shapes import Attended, HeadsKey, HeadsValue, Key, KeyStates, Mask, Query,
 def scaled_dot_product_attention(
     query: Query, key: Key, value: Value, mask: Mask | None = None
 ) -> tuple[Attended, Weights]:
-    """For each query, the average of the values, weighted by how well their keys match.
+    """For each query, the average of the values, weighted by how keys match.
 
         Attention(query, key, value) = softmax(query keyᵀ / √d_k) value
 
-    Source: equation (1), section 3.2.1 [eq-1]; the factor 1/√d_k, footnote 4 [scale].
+    Source: equation (1), section 3.2.1 [eq-1]; footnote 4 for 1/√d_k [scale].
 
     Args:
         mask: True where the query may look at the key.
@@ -28,19 +28,21 @@ def scaled_dot_product_attention(
         output and weights; both are zero in a row whose mask allows no key.
 
     Raises:
-        ValueError: a mask that is not boolean or does not broadcast to (..., queries, keys).
+        ValueError: a mask that is not boolean or does not broadcast to
+            (..., queries, keys).
     """
     d_k = query.size(-1)
-    # Divided before the product, which could overflow in half precision.
-    scores = (query / math.sqrt(d_k)) @ key.transpose(-2, -1)  # (..., queries, keys)
+    # (..., queries, keys). Divided before the product, which could overflow
+    # in half precision.
+    scores = (query / math.sqrt(d_k)) @ key.transpose(-2, -1)
     weights = masked_softmax(scores, mask)
     return weights @ value, weights  # (..., queries, d_v), (..., queries, keys)
 
 
 def masked_softmax(scores: Weights, mask: Mask | None = None) -> Weights:
-    """Softmax over the keys that the mask allows; a forbidden key gets weight 0.
+    """Softmax over the keys that the mask allows; the others get weight 0.
 
-    Source: "setting to -∞ … values in the input of the softmax", section 3.2.3 [causal-mask].
+    Source: "setting to −∞", section 3.2.3 [causal-mask].
 
     Args:
         mask: True where the query may look at the key; None allows every key.
@@ -49,7 +51,8 @@ def masked_softmax(scores: Weights, mask: Mask | None = None) -> Weights:
         weights, each row summing to 1, or to 0 where the mask allows no key.
 
     Raises:
-        ValueError: a mask that is not boolean or does not broadcast to the scores.
+        ValueError: a mask that is not boolean or does not broadcast
+            to the scores.
     """
     if mask is None:
         return scores.softmax(dim=-1)
@@ -175,8 +178,10 @@ class AdditiveAttention(nn.Module):
         value: Value,
         mask: Mask | None = None,
     ) -> tuple[Attended, Weights]:
-        """Output and weights; mask and shapes as in scaled dot-product attention."""
-        pairs = self.query_projection(query).unsqueeze(-2) + self.key_projection(key).unsqueeze(-3)
+        """Output and weights; mask as in scaled dot-product attention."""
+        from_queries = self.query_projection(query).unsqueeze(-2)
+        from_keys = self.key_projection(key).unsqueeze(-3)
+        pairs = from_queries + from_keys
         # (..., queries, keys, d_hidden) -> (..., queries, keys)
         scores = self.score(pairs.tanh()).squeeze(-1)
         weights = masked_softmax(scores, mask)

@@ -16,7 +16,7 @@ def causal_mask(
     length: int,
     device: torch.device | None = None,
 ) -> Bool[Tensor, "queries keys"]:
-    """Lower triangle: position i may look at positions 0 to i, and at no later one.
+    """Lower triangle: position i may look at positions 0 to i, no later one.
 
     Source: section 3.2.3, third use [causal-mask].
 
@@ -27,9 +27,14 @@ def causal_mask(
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()
 
 
-def padding_mask(tokens: TargetIds, pad_id: int) -> Bool[Tensor, "batch 1 1 keys"]:
-    """True at real tokens, False at padding, shaped to broadcast over heads and queries.
+def padding_mask(
+    tokens: TargetIds,
+    pad_id: int,
+) -> Bool[Tensor, "batch 1 1 keys"]:
+    """True at real tokens, False at padding; broadcasts over heads and queries.
 
-    A batch needs it because sentences have different lengths; the paper leaves it unsaid.
+    A batch needs it because sentences have different lengths; the paper leaves
+    it unsaid.
     """
-    return (tokens != pad_id)[:, None, None, :]  # (batch, heads=1, queries=1, keys)
+    # (batch, heads=1, queries=1, keys)
+    return (tokens != pad_id)[:, None, None, :]
