@@ -55,7 +55,7 @@ class Translator:
             "source_tokenizer": self.source_tokenizer.to_json(),
             "target_tokenizer": None if shared else self.target_tokenizer.to_json(),
         }
-        write_file(folder / "translator.json", json.dumps(described, ensure_ascii=False))
+        write_file(folder / "translator.json", json.dumps(described, ensure_ascii=False, separators=(",", ":")))
 
     def pack(self, folder: Path) -> None:
         """Write everything, the weights in 8 bits: a quarter of their size, and close to what they were."""
