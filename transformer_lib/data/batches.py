@@ -50,8 +50,7 @@ def make_batch(
 ) -> Batch:
     """Shift the targets right, close each sentence with `<eos>`; only then pad.
 
-    Source: section 3.1, "output embeddings are offset by one position"
-    [causal-mask].
+    Source: section 3.1, "offset by one position" [causal-mask].
 
     Raises:
         ValueError: no pairs.
@@ -77,8 +76,7 @@ def token_batches(
 ) -> Iterator[Batch]:
     """One pass over the pairs, in batches of like lengths ordered by the seed.
 
-    Source: section 5.1, "batched together by approximate sequence length"
-    [batching].
+    Source: section 5.1, "by approximate sequence length" [batching].
 
     Args:
         batch_tokens: most tokens on each side of a batch, padding included.
