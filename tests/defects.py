@@ -82,8 +82,8 @@ DEFECTS = [
     Defect(
         "scores divided by the root of d_model",
         "attention.py",
-        "scaled_dot_product_attention(heads_query, heads_key",
-        "scaled_dot_product_attention(heads_query / self.num_heads**0.5, heads_key",
+        "heads_query,\n",
+        "heads_query / self.num_heads**0.5,\n",
         "test_attention.py::test_the_fused_kernel_equals_the_written_out_form",
     ),
     Defect(
@@ -254,8 +254,8 @@ DEFECTS = [
     Defect(
         "the decoder looks at the source's padding",
         "transformer.py",
-        "self.decoder(embedded, memory, target_mask, padding_mask(source, pad_id))",
-        "self.decoder(embedded, memory, target_mask, padding_mask(source, -1))",
+        "source_mask = padding_mask(source, pad_id)",
+        "source_mask = padding_mask(source, -1)",
         "test_transformer.py::test_more_padding_changes_nothing",
     ),
     Defect(
@@ -366,15 +366,15 @@ DEFECTS = [
     Defect(
         "<eos> lost in the shift",
         "data/batches.py",
-        "[[*target, eos_id] for _, target in pairs]",
-        "[[*target, pad_id] for _, target in pairs]",
+        "[[*row, eos_id] for row in targets]",
+        "[[*row, pad_id] for row in targets]",
         "data/test_batches.py::test_the_shift_right_puts_eos_before_the_padding",
     ),
     Defect(
         "no shift right",
         "data/batches.py",
-        "[[bos_id, *target] for _, target in pairs]",
-        "[[*target, eos_id] for _, target in pairs]",
+        "[[bos_id, *row] for row in targets]",
+        "[[*row, eos_id] for row in targets]",
         "data/test_batches.py::test_the_shift_right_puts_eos_before_the_padding",
     ),
     Defect(
@@ -494,7 +494,7 @@ DEFECTS = [
     Defect(
         "no <eos> on the source",
         "data/batches.py",
-        "[[*source, eos_id] for source, _ in pairs]",
+        "[[*row, eos_id] for row in sources]",
         "[list(source) for source, _ in pairs]",
         "data/test_batches.py::test_every_pair_comes_once_and_no_batch_is_too_big",
     ),

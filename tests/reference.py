@@ -81,8 +81,17 @@ def recurrent_states(x, w_input, w_state, b_input, b_state):
     return np.array(states)
 
 
-def multi_head_attention(query, key, value, w_query, w_key, w_value, w_output, mask=None):
-    """Section 3.2.2; for head i w_query[i] (d_model, d_k); w_output (h · d_v, d_model)."""
+def multi_head_attention(
+    query,
+    key,
+    value,
+    w_query,
+    w_key,
+    w_value,
+    w_output,
+    mask=None,
+):
+    """Section 3.2.2; w_query[i] (d_model, d_k), w_output (h · d_v, d_model)."""
     heads = []
     for w_q, w_k, w_v in zip(w_query, w_key, w_value, strict=True):
         output, _ = attention(query @ w_q, key @ w_k, value @ w_v, mask)
@@ -107,18 +116,26 @@ def sinusoids(length, d_model, base=10000.0):
 
 
 def embedding(tokens, matrix):
-    """Section 3.4: the row of each token, times √d_model; matrix (vocabulary, d_model)."""
+    """Section 3.4: each token's row of the matrix, times √d_model."""
     d_model = len(matrix[0])
-    return np.array([[math.sqrt(d_model) * matrix[token][c] for c in range(d_model)] for token in tokens])
+    vectors = []
+    for token in tokens:
+        row = matrix[token]
+        vectors.append([math.sqrt(d_model) * row[c] for c in range(d_model)])
+    return np.array(vectors)
 
 
 def logits(states, matrix):
-    """Section 3.4: the dot product of each state (n, d_model) with each row -> (n, vocabulary)."""
-    return np.array([[sum(s * r for s, r in zip(state, row, strict=True)) for row in matrix] for state in states])
+    """Section 3.4: states (n, d_model) times each row -> (n, vocabulary)."""
+    found = np.zeros((len(states), len(matrix)))
+    for i, state in enumerate(states):
+        for token, row in enumerate(matrix):
+            found[i, token] = sum(state[c] * row[c] for c in range(len(row)))
+    return found
 
 
 def feed_forward(x, w_1, b_1, w_2, b_2):
-    """Equation (2) for x (n, d_model), w_1 (d_model, d_ff), w_2 (d_ff, d_model)."""
+    """Equation (2); x (n, d_model), w_1 (d_model, d_ff), w_2 (d_ff, d_model)"""
     rows = []
     for position in x:
         hidden = [max(0.0, h) for h in position @ w_1 + b_1]
@@ -127,7 +144,7 @@ def feed_forward(x, w_1, b_1, w_2, b_2):
 
 
 def layer_norm(x, gain, bias, epsilon=1e-5):
-    """Each position's vector, shifted to mean 0, scaled to variance 1; gain and bias."""
+    """Each position's vector, to mean 0 and variance 1; then gain and bias."""
     rows = []
     for position in x:
         mean = sum(position) / len(position)
@@ -140,8 +157,8 @@ def layer_norm(x, gain, bias, epsilon=1e-5):
 def byte_pair_merges(words, num_merges):
     """The pairs of pieces that byte-pair encoding joins, in order.
 
-    Each time, the pair that stands side by side most often. A tie goes to the pair
-    of older pieces: characters in alphabetical order, then joined ones.
+    Each time, the pair that stands side by side most often. A tie goes to the
+    pair of older pieces: characters in alphabetical order, then joined ones.
     """
     texts = [list(word) for word in words]
     pieces = sorted({character for word in words for character in word})
@@ -178,7 +195,7 @@ def join(text, pair):
 
 
 def byte_pair_pieces(word, merges):
-    """A word cut into pieces: the earliest of the learned merges first, till none fits."""
+    """A word cut into pieces: the earliest merge first, till none fits."""
     pieces = list(word)
     while True:
         pairs = set(itertools.pairwise(pieces))
@@ -229,8 +246,15 @@ def learning_rate(step_num, d_model, warmup_steps):
     return peak * math.sqrt(warmup_steps / step_num)
 
 
-def transformer(weights, num_heads, source, target_input, pad_id, norm_order="post"):
-    """The whole model for one sentence pair: lists of ids to logits (target, vocabulary).
+def transformer(
+    weights,
+    num_heads,
+    source,
+    target_input,
+    pad_id,
+    norm_order="post",
+):
+    """The whole model for one sentence pair: ids to (target, vocabulary).
 
     weights: name → float64 array, as in the library's state dict.
     A linear map is stored there as (out, in).
@@ -244,12 +268,13 @@ def transformer(weights, num_heads, source, target_input, pad_id, norm_order="po
 
     def attend(name, query, memory, mask):
         def per_head(side):
-            return np.split(weights[f"{name}.{side}_projection.weight"].T, num_heads, axis=1)
+            wide = weights[f"{name}.{side}_projection.weight"].T
+            return np.split(wide, num_heads, axis=1)
 
+        matrices = [per_head(side) for side in ("query", "key", "value")]
         w_output = weights[f"{name}.output_projection.weight"].T
-        return multi_head_attention(
-            query, memory, memory, per_head("query"), per_head("key"), per_head("value"), w_output, mask
-        )
+        states = (query, memory, memory)
+        return multi_head_attention(*states, *matrices, w_output, mask)
 
     def normalise(name, x):
         return layer_norm(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
@@ -273,28 +298,34 @@ def transformer(weights, num_heads, source, target_input, pad_id, norm_order="po
         layer = 0
         while f"{side}.layers.{layer}.feed_forward.inner.weight" in weights:
             name = f"{side}.layers.{layer}"
-            x = add_and_norm(
-                f"{name}.self_attention_norm",
-                x,
-                lambda y, name=name: attend(f"{name}.self_attention", y, y, self_mask),
-            )
+
+            def look_around(y, name=f"{name}.self_attention"):
+                return attend(name, y, y, self_mask)
+
+            def look_at_memory(y, name=f"{name}.cross_attention"):
+                return attend(name, y, memory, memory_mask)
+
+            def think(y, name=f"{name}.feed_forward"):
+                return network(name, y)
+
+            x = add_and_norm(f"{name}.self_attention_norm", x, look_around)
             if memory is not None:
-                x = add_and_norm(
-                    f"{name}.cross_attention_norm",
-                    x,
-                    lambda y, name=name: attend(f"{name}.cross_attention", y, memory, memory_mask),
-                )
-            x = add_and_norm(f"{name}.feed_forward_norm", x, lambda y, name=name: network(f"{name}.feed_forward", y))
+                norm = f"{name}.cross_attention_norm"
+                x = add_and_norm(norm, x, look_at_memory)
+            x = add_and_norm(f"{name}.feed_forward_norm", x, think)
             layer += 1
         return normalise(f"{side}.norm", x) if norm_order == "pre" else x
 
     def may_look(queries, keys, causal):
-        return np.array(
-            [[key != pad_id and (not causal or j <= i) for j, key in enumerate(keys)] for i in range(len(queries))]
-        )
+        mask = np.empty((len(queries), len(keys)), dtype=bool)
+        for i in range(len(queries)):
+            for j, key in enumerate(keys):
+                mask[i, j] = key != pad_id and (not causal or j <= i)
+        return mask
 
     source_table = weights.get("own_source_embedding.weight", matrix)
-    memory = stack("encoder", embed(source, source_table), may_look(source, source, causal=False))
+    source_mask = may_look(source, source, causal=False)
+    memory = stack("encoder", embed(source, source_table), source_mask)
     states = stack(
         "decoder",
         embed(target_input, matrix),

@@ -148,14 +148,14 @@ def test_several_heads_equal_the_loops_with_one_matrix_each():
     layer, query, memory = layer_and_inputs()
     mask = random_mask(2, 1, 4, 6)
     output = layer(query, memory, memory, mask).detach()
-    w_query, w_key, w_value = (
-        np.split(p.weight.detach().numpy().T, layer.num_heads, axis=1)
-        for p in (layer.query_projection, layer.key_projection, layer.value_projection)
-    )
+    maps = layer.query_projection, layer.key_projection, layer.value_projection
+    wide = [p.weight.detach().numpy().T for p in maps]
+    per_head = [np.split(matrix, layer.num_heads, axis=1) for matrix in wide]
     w_output = layer.output_projection.weight.detach().numpy().T
     for b in range(2):
         rows = (query[b].numpy(), memory[b].numpy(), memory[b].numpy())
-        expected = reference.multi_head_attention(*rows, w_query, w_key, w_value, w_output, mask[b, 0].numpy())
+        matrices = (*per_head, w_output, mask[b, 0].numpy())
+        expected = reference.multi_head_attention(*rows, *matrices)
         np.testing.assert_allclose(output[b], expected, **DOUBLE)
 
 

@@ -60,7 +60,9 @@ def test_without_a_defect_the_copy_passes(tmp_path):
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
 def test_a_seeded_defect_is_caught(defect, tmp_path):
     path = copy_package(tmp_path) / defect.file
-    path.write_text(path.read_text("utf-8").replace(defect.right, defect.wrong), "utf-8")
+    faulty = path.read_text("utf-8").replace(defect.right, defect.wrong)
+    path.write_text(faulty, "utf-8")
     done = run_tests(tmp_path, defect.caught_by)
     assert done.returncode == 1, done.stdout[-1500:] + done.stderr[-500:]
-    assert re.search(rf"^FAILED \S*tests/{defect.caught_by}", done.stdout, re.MULTILINE)
+    failed = rf"^FAILED \S*tests/{defect.caught_by}"
+    assert re.search(failed, done.stdout, re.MULTILINE)

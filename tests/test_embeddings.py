@@ -32,14 +32,18 @@ def test_the_way_in_and_the_way_out_equal_the_loops():
 @pytest.mark.paper("embed")
 def test_the_gradient_of_one_matrix_is_the_sum_over_its_three_uses():
     one = Transformer(TINY).double()
-    three = Transformer(TransformerConfig(**{**vars(TINY), "source_vocabulary_size": 17, "tied_output": False}))
+    apart = {"source_vocabulary_size": 17, "tied_output": False}
+    three = Transformer(TransformerConfig(**{**vars(TINY), **apart})).double()
     copies = ("own_source_embedding.weight", "own_output_embedding.weight")
-    three.double().load_state_dict(one.state_dict() | dict.fromkeys(copies, one.embedding.weight.detach()))
+    same = dict.fromkeys(copies, one.embedding.weight.detach())
+    three.load_state_dict(one.state_dict() | same)
     source, target_input = torch.tensor([[3, 4]]), torch.tensor([[1, 5, 9]])
     for model in (one, three):
         model(source, target_input).logsumexp(-1).sum().backward()
-    tables = (three.own_source_embedding, three.embedding, three.own_output_embedding)
-    torch.testing.assert_close(one.embedding.weight.grad, sum(table.weight.grad for table in tables))
+    ways_in = (three.own_source_embedding, three.embedding)
+    tables = (*ways_in, three.own_output_embedding)
+    total = sum(table.weight.grad for table in tables)
+    torch.testing.assert_close(one.embedding.weight.grad, total)
 
 
 @pytest.mark.paper("embed")
@@ -59,10 +63,12 @@ def test_logits_are_dot_products_with_the_same_rows():
 @pytest.mark.paper("embed")
 def test_one_matrix_serves_three_places_and_gets_the_gradient_of_each():
     model = Transformer(TINY)
-    assert [name for name, p in model.named_parameters() if 17 in p.shape] == ["embedding.weight"]
+    tables = [name for name, p in model.named_parameters() if 17 in p.shape]
+    assert tables == ["embedding.weight"]
     source, target_input = torch.tensor([[3, 4]]), torch.tensor([[1, 5]])
     model(source, target_input)[0, :, 6].sum().backward()
-    touched = {row for row in range(17) if model.embedding.weight.grad[row].abs().sum() > 0}
+    gradient = model.embedding.weight.grad
+    touched = {row for row in range(17) if gradient[row].abs().sum() > 0}
     assert touched == {3, 4, 1, 5, 6}  # source, target input, output
 
 

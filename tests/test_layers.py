@@ -28,10 +28,12 @@ def test_equation_2_equals_the_loops():
 def test_equation_2_is_two_convolutions_of_kernel_size_1():
     layer = FeedForward(D_MODEL, D_FF)
     first, second = nn.Conv1d(D_MODEL, D_FF, 1), nn.Conv1d(D_FF, D_MODEL, 1)
-    first.weight.data, first.bias.data = layer.inner.weight.data[:, :, None], layer.inner.bias.data
-    second.weight.data, second.bias.data = layer.outer.weight.data[:, :, None], layer.outer.bias.data
+    for convolution, linear in ((first, layer.inner), (second, layer.outer)):
+        convolution.weight.data = linear.weight.data[:, :, None]
+        convolution.bias.data = linear.bias.data
     x = torch.randn(2, 5, D_MODEL)
-    torch.testing.assert_close(layer(x), second(first(x.transpose(1, 2)).relu()).transpose(1, 2))
+    convolved = second(first(x.transpose(1, 2)).relu()).transpose(1, 2)
+    torch.testing.assert_close(layer(x), convolved)
 
 
 @pytest.mark.paper("eq-2")
@@ -65,9 +67,11 @@ def test_post_norm_normalises_the_sum():
     layer = AddAndNorm(CONFIG)
     x = torch.randn(3, 5, D_MODEL)
     out = layer(x, lambda y: 2 * y + 1)
-    torch.testing.assert_close(out, nn.functional.layer_norm(x + (2 * x + 1), (D_MODEL,)))
-    torch.testing.assert_close(out.mean(-1), torch.zeros(3, 5), atol=1e-6, rtol=0)
-    torch.testing.assert_close(out.var(-1, correction=0), torch.ones(3, 5), atol=1e-3, rtol=0)
+    expected = nn.functional.layer_norm(x + (2 * x + 1), (D_MODEL,))
+    torch.testing.assert_close(out, expected)
+    mean, variance = out.mean(-1), out.var(-1, correction=0)
+    torch.testing.assert_close(mean, torch.zeros(3, 5), atol=1e-6, rtol=0)
+    torch.testing.assert_close(variance, torch.ones(3, 5), atol=1e-3, rtol=0)
 
 
 @pytest.mark.paper("post-norm")

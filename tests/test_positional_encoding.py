@@ -50,8 +50,10 @@ def test_a_shift_is_one_rotation_of_each_pair(offset):
     rotation = torch.zeros(D_MODEL, D_MODEL, dtype=torch.float64)
     for i in range(D_MODEL // 2):
         angle = offset / 10000 ** (2 * i / D_MODEL)
-        block = [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
-        rotation[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = torch.tensor(block, dtype=torch.float64)
+        cos, sin = math.cos(angle), math.sin(angle)
+        block = torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64)
+        pair = slice(2 * i, 2 * i + 2)
+        rotation[pair, pair] = block
     shifted = encodings[: 600 - offset] @ rotation.T
     torch.testing.assert_close(shifted, encodings[offset:], rtol=0, atol=1e-11)
 

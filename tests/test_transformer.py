@@ -32,14 +32,15 @@ def model(**changes):
 @pytest.mark.parametrize("changes", [{}, {"norm_order": "pre"}, {"source_vocabulary_size": 9}])
 def test_the_whole_model_equals_the_loops(changes):
     m = model(**changes)
-    for p in m.parameters():  # gains and biases start at 1 and 0, where a mistake would not show
+    # Gains and biases start at 1 and 0, where a mistake would not show.
+    for p in m.parameters():
         p.data += 0.1 * torch.randn_like(p)
     logits = m(SOURCE, TARGET_INPUT).detach()
     weights = {name: w.numpy() for name, w in m.state_dict().items()}
     order = changes.get("norm_order", "post")
     for b in range(2):
-        pair = (SOURCE[b].tolist(), TARGET_INPUT[b].tolist())
-        expected = reference.transformer(weights, TINY.num_heads, *pair, pad_id=0, norm_order=order)
+        pair = (SOURCE[b].tolist(), TARGET_INPUT[b].tolist(), 0)  # pad_id
+        expected = reference.transformer(weights, TINY.num_heads, *pair, order)
         np.testing.assert_allclose(logits[b], expected, rtol=1e-9, atol=1e-9)
 
 
@@ -79,7 +80,11 @@ def pytorch_names(m, names):
     }
     norms = {
         "encoder": ["self_attention_norm", "feed_forward_norm"],
-        "decoder": ["self_attention_norm", "cross_attention_norm", "feed_forward_norm"],
+        "decoder": [
+            "self_attention_norm",
+            "cross_attention_norm",
+            "feed_forward_norm",
+        ],
     }
     found = {}
     for name in names:
@@ -87,18 +92,21 @@ def pytorch_names(m, names):
         if rest[0] == "norm":
             found[name] = ours[name]
             continue
-        prefix = f"{stack}.layers.{rest[1]}."
-        part, kind = rest[2], rest[-1]
+        layer, part, kind = f"{stack}.layers.{rest[1]}", rest[2], rest[-1]
         if part.startswith("norm"):
-            found[name] = ours[f"{prefix}{norms[stack][int(part[-1]) - 1]}.norm.{kind}"]
-        elif kind.startswith("in_proj"):
+            norm = norms[stack][int(part[-1]) - 1]
+            found[name] = ours[f"{layer}.{norm}.norm.{kind}"]
+            continue
+        ours_is = f"{layer}.{renamed[part]}"
+        if kind.startswith("in_proj"):
+            kind = kind.removeprefix("in_proj_")
             sides = ("query", "key", "value")
-            rows = [ours[f"{prefix}{renamed[part]}.{side}_projection.{kind[8:]}"] for side in sides]
-            found[name] = torch.cat(rows)
+            rows = [f"{ours_is}.{side}_projection.{kind}" for side in sides]
+            found[name] = torch.cat([ours[row] for row in rows])
         elif rest[3] == "out_proj":
-            found[name] = ours[f"{prefix}{renamed[part]}.output_projection.{kind}"]
+            found[name] = ours[f"{ours_is}.output_projection.{kind}"]
         else:
-            found[name] = ours[f"{prefix}{renamed[part]}.{kind}"]
+            found[name] = ours[f"{ours_is}.{kind}"]
     return found
 
 

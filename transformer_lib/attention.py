@@ -94,7 +94,14 @@ class MultiHeadAttention(nn.Module):
         bias: whether the four projections add a bias; the paper's formula has none.
     """
 
-    def __init__(self, d_model: int, num_heads: int, d_k: int, d_v: int, bias: bool = False):
+    def __init__(
+        self,
+        d_model: int,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        bias: bool = False,
+    ):
         super().__init__()
         check_positive(d_model=d_model, num_heads=num_heads, d_k=d_k, d_v=d_v)
         self.num_heads = num_heads
@@ -102,7 +109,8 @@ class MultiHeadAttention(nn.Module):
         self.key_projection = nn.Linear(d_model, num_heads * d_k, bias)
         self.value_projection = nn.Linear(d_model, num_heads * d_v, bias)
         self.output_projection = nn.Linear(num_heads * d_v, d_model, bias)
-        self.recorder: Callable[[Tensor], None] | None = None  # set by record_attention
+        # Set by record_attention.
+        self.recorder: Callable[[Tensor], None] | None = None
 
     def forward(
         self,
@@ -122,10 +130,15 @@ class MultiHeadAttention(nn.Module):
         """
         return self.attend(query, *self.keys_and_values(key, value), mask)
 
-    def keys_and_values(self, key: KeyStates, value: KeyStates) -> tuple[HeadsKey, HeadsValue]:
-        """What every head offers to any query: worth keeping while a sentence grows."""
-        heads_key = self._split(self.key_projection(key))  # (batch, heads, keys, d_k)
-        heads_value = self._split(self.value_projection(value))  # (batch, heads, keys, d_v)
+    def keys_and_values(
+        self,
+        key: KeyStates,
+        value: KeyStates,
+    ) -> tuple[HeadsKey, HeadsValue]:
+        """What every head offers to any query; decoding keeps it."""
+        # (batch, heads, keys, d_k) and (batch, heads, keys, d_v)
+        heads_key = self._split(self.key_projection(key))
+        heads_value = self._split(self.value_projection(value))
         return heads_key, heads_value
 
     def attend(
@@ -135,17 +148,27 @@ class MultiHeadAttention(nn.Module):
         heads_value: HeadsValue,
         mask: Mask | None = None,
     ) -> QueryStates:
-        """The rest of forward, from keys and values that are projected already."""
-        heads_query = self._split(self.query_projection(query))  # (batch, heads, queries, d_k)
+        """The rest of forward, from keys and values projected already."""
+        # (batch, heads, queries, d_k)
+        heads_query = self._split(self.query_projection(query))
         if self.recorder is None:
             heads = self._fused(heads_query, heads_key, heads_value, mask)
         else:
-            heads, weights = scaled_dot_product_attention(heads_query, heads_key, heads_value, mask)
+            heads, weights = scaled_dot_product_attention(
+                heads_query,
+                heads_key,
+                heads_value,
+                mask,
+            )
             self.recorder(weights.detach())
-        concatenated = heads.transpose(1, 2).flatten(2)  # (batch, queries, heads · d_v)
-        return self.output_projection(concatenated)  # (batch, queries, d_model)
+        # (batch, queries, heads · d_v), then (batch, queries, d_model)
+        concatenated = heads.transpose(1, 2).flatten(2)
+        return self.output_projection(concatenated)
 
-    def _split(self, states: Float[Tensor, "batch length width"]) -> Float[Tensor, "batch heads length width_per_head"]:
+    def _split(
+        self,
+        states: Float[Tensor, "batch length width"],
+    ) -> Float[Tensor, "batch heads length width_per_head"]:
         return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
 
     @staticmethod

@@ -11,7 +11,7 @@ from .config import check_positive
 
 
 class TokenEmbedding(nn.Module):
-    """A row for each token, times √d_model; the same matrix turns states into logits.
+    """A row per token, times √d_model; the same rows turn states into logits.
 
     Source: section 3.4 [embed].
     """
@@ -20,17 +20,23 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         check_positive(vocabulary_size=vocabulary_size, d_model=d_model)
         self.weight = nn.Parameter(torch.empty(vocabulary_size, d_model))
-        # Rows of length about 1: the product with √d_model then has components of size about 1.
+        # Rows of length about 1: the product with √d_model
+        # then has components of size about 1.
         nn.init.normal_(self.weight, std=d_model**-0.5)
 
-    def forward(self, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+    def forward(
+        self,
+        tokens: Int[Tensor, "batch length"],
+    ) -> Float[Tensor, "batch length d_model"]:
         """The vectors of these token ids, scaled."""
         return F.embedding(tokens, self.weight) * math.sqrt(self.weight.size(1))
 
     def logits(
-        self, states: Float[Tensor, "*batch d_model"], bias: Float[Tensor, " vocabulary"] | None = None
+        self,
+        states: Float[Tensor, "*batch d_model"],
+        bias: Float[Tensor, " vocabulary"] | None = None,
     ) -> Float[Tensor, "*batch vocabulary"]:
-        """How well each token fits each state: the pre-softmax linear transformation."""
+        """How well each token fits each state: the map before the softmax."""
         return F.linear(states, self.weight, bias)
 
 

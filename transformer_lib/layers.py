@@ -21,7 +21,12 @@ class FeedForward(nn.Module):
     Source: equation (2), section 3.3 [eq-2].
     """
 
-    def __init__(self, d_model: int, d_ff: int, activation: Activation = "relu"):
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        activation: Activation = "relu",
+    ):
         super().__init__()
         check_positive(d_model=d_model, d_ff=d_ff)
         check_choice(Activation, activation=activation)
@@ -54,7 +59,7 @@ class Dropout(nn.Dropout):
 
 
 class AddAndNorm(nn.Module):
-    """The connection around a sub-layer: dropout, sum with its input, layer normalisation.
+    """The connection around a sub-layer: dropout, sum with its input, norm.
 
         post-norm (the paper): LayerNorm(x + Dropout(Sublayer(x)))
         pre-norm:              x + Dropout(Sublayer(LayerNorm(x)))
@@ -68,7 +73,11 @@ class AddAndNorm(nn.Module):
         self.dropout = Dropout(config.p_drop)
         self.pre_norm = config.norm_order == "pre"
 
-    def forward(self, states: QueryStates, sublayer: Callable[[Tensor], Tensor]) -> QueryStates:
+    def forward(
+        self,
+        states: QueryStates,
+        sublayer: Callable[[Tensor], Tensor],
+    ) -> QueryStates:
         """The states after this sub-layer, in the shape they came in."""
         if self.pre_norm:
             return states + self.dropout(sublayer(self.norm(states)))
@@ -151,7 +160,10 @@ class DecoderLayer(nn.Module):
         target_mask: SelfMask,
         source_mask: CrossMask,
     ) -> QueryStates:
-        """One layer further; cross-attention: queries from here, keys and values from the memory."""
+        """One layer further.
+
+        Cross-attention: queries from here, keys and values from the memory.
+        """
 
         def look_back(x: Tensor) -> Tensor:
             return self.self_attention(x, x, x, target_mask)
@@ -176,7 +188,10 @@ class DecoderLayer(nn.Module):
         return self._sublayers(states, look_back, look_at_memory)
 
     def _sublayers(
-        self, states: QueryStates, look_back: Callable[[Tensor], Tensor], look_at_memory: Callable[[Tensor], Tensor]
+        self,
+        states: QueryStates,
+        look_back: Callable[[Tensor], Tensor],
+        look_at_memory: Callable[[Tensor], Tensor],
     ) -> QueryStates:
         states = self.self_attention_norm(states, look_back)
         states = self.cross_attention_norm(states, look_at_memory)

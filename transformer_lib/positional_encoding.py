@@ -24,26 +24,29 @@ def sinusoids(
 
     Args:
         length: number of positions, counted from 0.
-        base: sets the longest wavelength, base^((d_model - 2) / d_model) · 2π positions.
+        base: sets the longest wavelength,
+            base^((d_model - 2) / d_model) · 2π positions.
 
     Raises:
-        ValueError: an odd d_model, a length or width below 1, or a base not above 1.
+        ValueError: an odd d_model, a length or width below 1,
+            or a base not above 1.
     """
     check_positive(length=length, d_model=d_model)
     if d_model % 2:
-        raise ValueError(
-            f"d_model = {d_model} must be even: each frequency fills a pair of dimensions, sine and cosine"
-        )
+        pair = "each frequency fills a pair of dimensions, sine and cosine"
+        raise ValueError(f"d_model = {d_model} must be even: {pair}")
     if not base > 1:
-        raise ValueError(f"base = {base!r} must be greater than 1; the paper's is 10000")
-    # float64, because at position 10,000 a float32 angle is wrong in the fourth digit.
-    # Apple's GPUs (mps) lack it.
+        papers = "the paper's is 10000"
+        raise ValueError(f"base = {base!r} must be greater than 1; {papers}")
+    # float64, because at position 10,000 a float32 angle is wrong
+    # in the fourth digit. Apple's GPUs (mps) lack it.
     computed_on = "cpu" if str(device).startswith("mps") else device
     exact = {"dtype": torch.float64, "device": computed_on}
     position = torch.arange(length, **exact)[:, None]  # (length, 1)
     exponent = torch.arange(0, d_model, 2, **exact) / d_model  # (d_model / 2)
     angle = position / base**exponent  # (length, d_model / 2)
-    pairs = torch.stack([angle.sin(), angle.cos()], dim=-1)  # (length, d_model / 2, 2)
+    # (length, d_model / 2, 2)
+    pairs = torch.stack([angle.sin(), angle.cos()], dim=-1)
     return pairs.flatten(1).to(device, dtype)  # sine, cosine, sine, cosine, …
 
 
@@ -85,6 +88,7 @@ class LearnedPositions(nn.Module):
             raise ValueError(
                 f"length = {length} is beyond max_positions = {limit}: "
                 "learned positions have no vector there; shorten the input, "
-                "train with a larger max_positions, or use positions='sinusoidal'"
+                "train with a larger max_positions, "
+                "or use positions='sinusoidal'"
             )
         return self.table[:length]

@@ -139,31 +139,48 @@ class Transformer(nn.Module):
         return self.decode(target_input, self.encode(source), source, at)
 
     def encode(self, source: SourceIds) -> Memory:
-        """The encoder's output, a vector for each source token. Raises as forward does."""
-        if not torch.compiler.is_compiling():  # The check reads values back from the device.
+        """The encoder's output, a vector for each source token.
+
+        Raises as forward does.
+        """
+        # The check reads values back from the device.
+        if not torch.compiler.is_compiling():
             self._check_source(source)
-        embedded = self.embed(source, self.own_source_embedding or self.embedding)
+        embedding = self.own_source_embedding or self.embedding
+        embedded = self.embed(source, embedding)
         return self.encoder(embedded, padding_mask(source, self.config.pad_id))
 
     def decode(
-        self, target_input: TargetIds, memory: Memory, source: SourceIds, at: Places | None = None
+        self,
+        target_input: TargetIds,
+        memory: Memory,
+        source: SourceIds,
+        at: Places | None = None,
     ) -> Logits | PlacedLogits:
-        """Logits from the memory of `source` and the target so far. Arguments and errors are those of forward."""
+        """Logits from the memory of `source` and the target so far.
+
+        Arguments and errors are those of forward.
+        """
         if not torch.compiler.is_compiling():
             check_ids("target_input", target_input, self.config.vocabulary_size)
-        if memory.shape[:2] != source.shape or memory.size(0) != target_input.size(0):
+        sentences = target_input.size(0)
+        if memory.shape[:2] != source.shape or memory.size(0) != sentences:
             raise ValueError(
-                f"target_input {tuple(target_input.shape)}, memory {tuple(memory.shape)} "
+                f"target_input {tuple(target_input.shape)}, "
+                f"memory {tuple(memory.shape)} "
                 f"and source {tuple(source.shape)} do not belong together: "
-                "one row for each sentence, and a vector of memory for each source token"
+                "one row for each sentence, "
+                "and a vector of memory for each source token"
             )
         pad_id = self.config.pad_id
         causal = causal_mask(target_input.size(1), device=target_input.device)
         real = padding_mask(target_input, pad_id)
-        real[..., 0] = True  # <bos>, even where it is the padding's id, as in Marian's models
+        # <bos>, even where it is the padding's id, as in Marian's models
+        real[..., 0] = True
         target_mask = causal & real  # (batch, 1, target, target)
+        source_mask = padding_mask(source, pad_id)  # (batch, 1, 1, source)
         embedded = self.embed(target_input, self.embedding)
-        states = self.decoder(embedded, memory, target_mask, padding_mask(source, pad_id))
+        states = self.decoder(embedded, memory, target_mask, source_mask)
         return self.logits(states if at is None else states.flatten(0, 1)[at])
 
     def start_decoding(self, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
@@ -191,9 +208,13 @@ class Transformer(nn.Module):
         cache.length += 1
         return self.logits(states)
 
-    def logits(self, states: Float[Tensor, "*positions d_model"]) -> Float[Tensor, "*positions vocabulary"]:
+    def logits(
+        self,
+        states: Float[Tensor, "*positions d_model"],
+    ) -> Float[Tensor, "*positions vocabulary"]:
         """How well each token of the vocabulary fits as the next one."""
-        return (self.own_output_embedding or self.embedding).logits(states, self.output_bias)
+        embedding = self.own_output_embedding or self.embedding
+        return embedding.logits(states, self.output_bias)
 
     def embed(
         self,
@@ -206,7 +227,8 @@ class Transformer(nn.Module):
         Source: section 5.4 [emb-dropout].
 
         Args:
-            position: one encoding for all tokens; None: they stand at 0, 1, 2, …
+            position: one encoding for all tokens;
+                None: they stand at 0, 1, 2, …
         """
         embedded = embedding(tokens)
         if position is None:

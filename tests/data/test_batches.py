@@ -38,13 +38,14 @@ def test_a_batch_equals_the_loops(pairs):
 @pytest.mark.paper("batching")
 @given(PAIRS, st.integers(13, 200), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
-def test_every_pair_comes_once_and_no_batch_is_too_big(pairs, batch_tokens, seed):
+def test_every_pair_comes_once_and_no_batch_is_too_big(pairs, limit, seed):
     seen = []
-    for batch in token_batches(pairs, batch_tokens, seed):
-        assert batch.source.numel() <= batch_tokens
-        assert batch.target_input.numel() <= batch_tokens
+    for batch in token_batches(pairs, limit, seed):
+        assert batch.source.numel() <= limit
+        assert batch.target_input.numel() <= limit
         assert batch.target_tokens == (batch.target_output != 0).sum()
-        for source, target in zip(batch.source.tolist(), batch.target_output.tolist(), strict=True):
+        sides = (batch.source.tolist(), batch.target_output.tolist())
+        for source, target in zip(*sides, strict=True):
             seen.append((source[: source.index(2)], target[: target.index(2)]))
     assert sorted(seen) == sorted(pairs)
 

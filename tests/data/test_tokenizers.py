@@ -34,8 +34,9 @@ def test_a_vocabulary_without_the_special_tokens_is_refused():
 
 @pytest.mark.parametrize("language", ["en", "de"])
 def test_the_vocabulary_equals_that_of_torchtext_0_18(multi30k, language):
-    text = gzip.decompress((multi30k / f"train.{language}.gz").read_bytes()).decode("utf-8")
-    sentences = [line.strip().lower().split() for line in text.removesuffix("\n").split("\n")]
+    packed = (multi30k / f"train.{language}.gz").read_bytes()
+    text = gzip.decompress(packed).decode("utf-8").removesuffix("\n")
+    sentences = [line.strip().lower().split() for line in text.split("\n")]
     vocabulary = Vocabulary.build(sentences, FIXTURE["min_freq"])
     recorded = FIXTURE["vocabularies"][language]
     assert len(vocabulary) == recorded["size"]

@@ -42,21 +42,27 @@ def pad_rows(rows: Sequence[Ids], pad_id: int) -> Tensor:
     return torch.tensor([row + [pad_id] * (width - len(row)) for row in rows])
 
 
-def make_batch(pairs: Sequence[tuple[Ids, Ids]], pad_id: int = 0, bos_id: int = 1, eos_id: int = 2) -> Batch:
-    """Shift the targets right, close every sentence with `<eos>`, and only then pad.
+def make_batch(
+    pairs: Sequence[tuple[Ids, Ids]],
+    pad_id: int = 0,
+    bos_id: int = 1,
+    eos_id: int = 2,
+) -> Batch:
+    """Shift the targets right, close each sentence with `<eos>`; only then pad.
 
-    Source: section 3.1, "output embeddings are offset by one position" [causal-mask].
+    Source: section 3.1, "offset by one position" [causal-mask].
 
     Raises:
         ValueError: no pairs.
     """
     if not pairs:
         raise ValueError("no pairs: a batch needs at least one")
+    sources, targets = zip(*pairs, strict=True)
     return Batch(
-        source=pad_rows([[*source, eos_id] for source, _ in pairs], pad_id),
-        target_input=pad_rows([[bos_id, *target] for _, target in pairs], pad_id),
-        target_output=pad_rows([[*target, eos_id] for _, target in pairs], pad_id),
-        target_tokens=sum(len(target) + 1 for _, target in pairs),
+        source=pad_rows([[*row, eos_id] for row in sources], pad_id),
+        target_input=pad_rows([[bos_id, *row] for row in targets], pad_id),
+        target_output=pad_rows([[*row, eos_id] for row in targets], pad_id),
+        target_tokens=sum(len(row) + 1 for row in targets),
     )
 
 
@@ -68,9 +74,9 @@ def token_batches(
     bos_id: int = 1,
     eos_id: int = 2,
 ) -> Iterator[Batch]:
-    """One pass over the pairs in batches of like lengths, in an order that the seed fixes.
+    """One pass over the pairs, in batches of like lengths ordered by the seed.
 
-    Source: section 5.1, "batched together by approximate sequence length" [batching].
+    Source: section 5.1, "by approximate sequence length" [batching].
 
     Args:
         batch_tokens: most tokens on each side of a batch, padding included.
@@ -81,7 +87,8 @@ def token_batches(
     check_positive(batch_tokens=batch_tokens)
     generator = random.Random(seed)
     order = list(range(len(pairs)))
-    generator.shuffle(order)  # so that pairs of one length meet other pairs in every pass
+    # Shuffled, so that pairs of one length meet other pairs in every pass.
+    generator.shuffle(order)
     order.sort(key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
     groups = list(_groups(pairs, order, batch_tokens))
     generator.shuffle(groups)
@@ -89,13 +96,18 @@ def token_batches(
         yield make_batch([pairs[i] for i in group], pad_id, bos_id, eos_id)
 
 
-def _groups(pairs: Sequence[tuple[Ids, Ids]], order: list[int], batch_tokens: int) -> Iterator[list[int]]:
+def _groups(
+    pairs: Sequence[tuple[Ids, Ids]],
+    order: list[int],
+    batch_tokens: int,
+) -> Iterator[list[int]]:
     group: list[int] = []
     widest = 0
     for i in order:
         width = max(map(len, pairs[i])) + 1  # <bos> or <eos>
         if width > batch_tokens:
-            raise ValueError(f"pair {i} has {width} tokens, more than batch_tokens = {batch_tokens}; raise the limit")
+            limit = f"batch_tokens = {batch_tokens}; raise the limit"
+            raise ValueError(f"pair {i} has {width} tokens, more than {limit}")
         if group and (len(group) + 1) * max(widest, width) > batch_tokens:
             yield group
             group, widest = [], 0

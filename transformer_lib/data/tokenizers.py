@@ -126,22 +126,36 @@ class SubwordTokenizer:
         self._model.encode_special_tokens = True  # the text "<eos>" is text, not the end of the sentence
 
     @classmethod
-    def train(cls, texts: Iterable[str], vocabulary_size: int) -> "SubwordTokenizer":
-        """Learn the merges from these texts. Raises ValueError if they do not fill the vocabulary."""
+    def train(
+        cls,
+        texts: Iterable[str],
+        vocabulary_size: int,
+    ) -> "SubwordTokenizer":
+        """Learn the merges from these texts.
+
+        Raises ValueError if they do not fill the vocabulary.
+        """
         tokenizers = _import_tokenizers()
-        model = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=SPECIALS[UNK_ID]))
+        pieces = tokenizers.models.BPE(unk_token=SPECIALS[UNK_ID])
+        model = tokenizers.Tokenizer(pieces)
         tidy = tokenizers.normalizers
-        model.normalizer = tidy.Sequence([tidy.NFC(), tidy.Replace(tokenizers.Regex(r"\s+"), " "), tidy.Strip()])
+        spaces = tidy.Replace(tokenizers.Regex(r"\s+"), " ")
+        model.normalizer = tidy.Sequence([tidy.NFC(), spaces, tidy.Strip()])
         model.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
         model.decoder = tokenizers.decoders.Metaspace()
         trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=vocabulary_size, special_tokens=list(SPECIALS), show_progress=False
+            vocab_size=vocabulary_size,
+            special_tokens=list(SPECIALS),
+            show_progress=False,
         )
         model.train_from_iterator(texts, trainer)
-        if model.get_vocab_size() != vocabulary_size:
+        found = model.get_vocab_size()
+        if found != vocabulary_size:
             raise ValueError(
-                f"vocabulary_size = {vocabulary_size}, but these texts give {model.get_vocab_size()} tokens; "
-                "ask for that many or fewer (but not fewer than their distinct characters)"
+                f"vocabulary_size = {vocabulary_size}, "
+                f"but these texts give {found} tokens; "
+                "ask for that many or fewer "
+                "(but not fewer than their distinct characters)"
             )
         return cls(model)
 
