@@ -253,7 +253,7 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, torch.Tensor]:
     """The mean of the weights of several checkpoints, a state dict on the CPU.
 
     The sums are in double precision. The files are read piece by piece: however
-    many there are, no more is in memory than the mean and a piece of SPAN numbers.
+    many there are, memory holds the mean and a piece of SPAN numbers, no more.
 
     Source: section 6.1, the last 5 checkpoints of base, 20 of big [ckpt-avg].
 
@@ -274,10 +274,11 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, torch.Tensor]:
         if _shapes(path) != shapes:
             why = "are of different models and have no common mean"
             raise ValueError(f"{path} and {sources[0]} {why}")
-    mean = {}
-    for name, w in _weights(sources[0]).items():
-        mean[name] = torch.empty(w.shape, dtype=w.dtype)
-    del w
+
+    def blank(weight: torch.Tensor) -> torch.Tensor:
+        return torch.empty(weight.shape, dtype=weight.dtype)
+
+    mean = {name: blank(w) for name, w in _weights(sources[0]).items()}
     for spans in _spans(mean):
         sizes = [stop - start for _, start, stop in spans]
         totals = [torch.zeros(size, dtype=torch.float64) for size in sizes]
