@@ -28,16 +28,19 @@ COMMIT = _commit()  # at the start of the run: the tree may move on while it las
 
 
 def provenance(seed: int, seconds: float) -> dict[str, Any]:
-    """Command, seed, device, versions, date and duration of the run that is ending."""
+    """Command, seed, device, versions, date and duration of a run that ends."""
+    packages = ("torch", "numpy", "tokenizers", "sacrebleu")
+    versions = {"python": platform.python_version()}
+    versions |= {name: version(name) for name in packages}
+    today = datetime.datetime.now(datetime.UTC)
     return {
         "command": " ".join(["python", *_relative(sys.argv)]),
         "commit": COMMIT,
         "seed": seed,
         "device": _device(),
         "threads": torch.get_num_threads(),
-        "versions": {"python": platform.python_version()}
-        | {name: version(name) for name in ("torch", "numpy", "tokenizers", "sacrebleu")},
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        "versions": versions,
+        "date": today.strftime("%Y-%m-%d"),
         "seconds": round(seconds, 1),
     }
 

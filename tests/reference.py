@@ -225,21 +225,23 @@ def padded_batch(pairs, pad_id, bos_id, eos_id):
 
 
 def label_smoothing_loss(logits, target, epsilon_ls, pad_id):
-    """Mean of -Σ q log p over real tokens; q has 1 - ε on the right one, ε spread on all."""
+    """Mean of -Σ q ln p over real tokens; q: 1 - ε on the right, ε over all."""
     total, tokens = 0.0, 0
     for sentence, answers in zip(logits, target, strict=True):
         for scores, answer in zip(sentence, answers, strict=True):
             if answer == pad_id:
                 continue
             for token, p in enumerate(softmax(list(scores))):
-                q = epsilon_ls / len(scores) + (1 - epsilon_ls if token == answer else 0.0)
+                q = epsilon_ls / len(scores)
+                if token == answer:
+                    q += 1 - epsilon_ls
                 total -= q * math.log(p)
             tokens += 1
     return total / tokens
 
 
 def learning_rate(step_num, d_model, warmup_steps):
-    """Equation (3): a straight line up to warmup_steps, an inverse square root after it."""
+    """Equation (3): a line to warmup_steps, then an inverse square root."""
     peak = 1 / math.sqrt(d_model * warmup_steps)
     if step_num <= warmup_steps:
         return peak * step_num / warmup_steps
@@ -344,7 +346,7 @@ def length_penalty(length, alpha):
 def greedy_search(log_probabilities, bos_id, eos_id, pad_id, limit):
     """The likeliest next token, again and again -> (log-probability, tokens).
 
-    log_probabilities: a function from the tokens so far to the log-probability of each.
+    log_probabilities: from the tokens so far to that of each next token.
     """
     total, tokens = 0.0, [bos_id]
     while len(tokens) <= limit and tokens[-1] != eos_id:
@@ -358,34 +360,47 @@ def greedy_search(log_probabilities, bos_id, eos_id, pad_id, limit):
     return total, tokens[1:]
 
 
-def beam_search(log_probabilities, bos_id, eos_id, pad_id, beam_size, alpha, limit):
+def beam_search(
+    log_probabilities,
+    bos_id,
+    eos_id,
+    pad_id,
+    beam_size,
+    alpha,
+    limit,
+):
     """Section 6.1 for one sentence -> [(score, tokens)], best first.
 
-    log_probabilities: a function from the tokens so far to the log-probability of each next token.
+    log_probabilities: from the tokens so far to that of each next token.
     """
     beam, finished = [(0.0, [bos_id])], []
     for length in range(1, limit + 1):
         extensions = []
         for total, tokens in beam:
-            for token, log_probability in enumerate(log_probabilities(tokens)):
+            for token, log_p in enumerate(log_probabilities(tokens)):
                 if token != pad_id:
-                    extensions.append((total + log_probability, [*tokens, token]))
+                    extensions.append((total + log_p, [*tokens, token]))
         extensions.sort(key=lambda extension: -extension[0])
+        penalty = length_penalty(length, alpha)
         for total, tokens in extensions[:beam_size]:
             if tokens[-1] == eos_id:
-                finished.append((total / length_penalty(length, alpha), tokens[1:]))
+                finished.append((total / penalty, tokens[1:]))
         beam = [e for e in extensions if e[1][-1] != eos_id][:beam_size]
         if length == limit:
-            finished += [(total / length_penalty(length, alpha), tokens[1:]) for total, tokens in beam]
-        finished = sorted(finished, key=lambda hypothesis: -hypothesis[0])[:beam_size]
-        best_open = beam[0][0] / length_penalty(length, alpha)
+            finished += [(t / penalty, tokens[1:]) for t, tokens in beam]
+        finished.sort(key=lambda hypothesis: -hypothesis[0])
+        finished = finished[:beam_size]
+        best_open = beam[0][0] / penalty
         if len(finished) == beam_size and finished[-1][0] >= best_open:
             break
     return finished
 
 
 def every_sentence(log_probabilities, bos_id, eos_id, pad_id, alpha, limit):
-    """Every output of at most `limit` tokens with its score, best first: what no beam can improve on."""
+    """Every output of at most `limit` tokens with its score, best first.
+
+    No beam can improve on the first.
+    """
     found, unfinished = [], [(0.0, [bos_id])]
     while unfinished:
         total, tokens = unfinished.pop()
@@ -417,7 +432,7 @@ def count_ngrams(words, n):
 
 
 def bleu(hypotheses, references, longest=4):
-    """Papineni et al. (2002) for lists of words, one reference each -> 0 to 100, unsmoothed."""
+    """Papineni et al. (2002): lists of words, one reference each; 0 to 100."""
     logarithms = 0.0
     for n in range(1, longest + 1):
         matches, total = 0, 0

@@ -151,9 +151,11 @@ def test_a_beam_that_drops_nothing_finds_the_best_of_all_sentences(alpha):
     found = beam_hypotheses(m, SOURCE, 4**4, alpha, max_length=4)
     for row in range(3):
         with torch.no_grad():
-            every = reference.every_sentence(step_log_probabilities(m, row), 1, 2, 0, alpha, 4)
+            log_p = step_log_probabilities(m, row)
+            every = reference.every_sentence(log_p, 1, 2, 0, alpha, 4)
         assert len(every) == 1 + 3 + 9 + 27 * 4
-        assert [h.tokens for h in found[row][:20]] == [tokens for _, tokens in every[:20]]
+        best = [tokens for _, tokens in every[:20]]
+        assert [h.tokens for h in found[row][:20]] == best
 
 
 @pytest.mark.paper("decode")

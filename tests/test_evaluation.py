@@ -30,14 +30,21 @@ def test_bleu_equals_the_formula_worked_by_hand():
 @pytest.mark.parametrize("seed", range(5))
 def test_bleu_equals_the_loops(seed):
     generator = random.Random(seed)
-    references = [generator.choices("a b c d".split(), k=generator.randint(1, 12)) for _ in range(20)]
-    hypotheses = [
-        [word for word in words if generator.random() > 0.1] + generator.choices("abcd", k=generator.randint(0, 3))
-        for words in references
-    ]
-    score, _ = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in references], tokenize="none")
+
+    def words(fewest, most):
+        return generator.choices("abcd", k=generator.randint(fewest, most))
+
+    references = [words(1, 12) for _ in range(20)]
+    hypotheses = []
+    for sentence in references:
+        kept = [word for word in sentence if generator.random() > 0.1]
+        hypotheses.append(kept + words(0, 3))
+    said = [" ".join(sentence) for sentence in hypotheses]
+    wanted = [" ".join(sentence) for sentence in references]
+    score, _ = bleu(said, wanted, tokenize="none")
     assert 0 < score < 100
-    assert score == pytest.approx(reference.bleu(hypotheses, references), rel=1e-9)
+    expected = reference.bleu(hypotheses, references)
+    assert score == pytest.approx(expected, rel=1e-9)
 
 
 def test_case_and_tokenization_move_the_score():

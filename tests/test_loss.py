@@ -36,13 +36,15 @@ def test_the_loss_equals_pytorchs(epsilon_ls):
 @pytest.mark.paper("label-smoothing")
 def test_the_smallest_loss_is_the_entropy_of_the_smoothed_target():
     epsilon_ls = 0.1
-    q = torch.full((VOCABULARY,), epsilon_ls / VOCABULARY, dtype=torch.float64)
-    q[3] += 1 - epsilon_ls
-    loss = label_smoothing_loss(q.log()[None, None], torch.tensor([[3]]), epsilon_ls, PAD)
-    assert loss.item() == pytest.approx(-(q * q.log()).sum().item(), rel=1e-12)
-    gradient_at = q.log()[None, None].clone().requires_grad_()
-    label_smoothing_loss(gradient_at, torch.tensor([[3]]), epsilon_ls, PAD).backward()
-    assert gradient_at.grad.abs().max() < 1e-12
+    q = torch.zeros(VOCABULARY, dtype=torch.float64)
+    q[3] = 1 - epsilon_ls
+    q += epsilon_ls / VOCABULARY
+    z = q.log()[None, None].requires_grad_()  # the model says the target
+    loss = label_smoothing_loss(z, torch.tensor([[3]]), epsilon_ls, PAD)
+    entropy = -(q * q.log()).sum().item()
+    assert loss.item() == pytest.approx(entropy, rel=1e-12)
+    loss.backward()
+    assert z.grad.abs().max() < 1e-12
 
 
 @pytest.mark.paper("label-smoothing")
@@ -105,9 +107,15 @@ def test_the_gradient_is_the_softmax_minus_the_smoothed_target():
     real = TARGET != PAD
     label_smoothing_loss(z, TARGET, 0.1, PAD).backward()
     smoothed = 0.9 * F.one_hot(TARGET, VOCABULARY) + 0.1 / VOCABULARY
-    expected = (z.detach().softmax(-1) - smoothed) * real[..., None] / real.sum()
+    difference = z.detach().softmax(-1) - smoothed
+    expected = difference * real[..., None] / real.sum()
     torch.testing.assert_close(z.grad, expected.to(z.dtype))
-    assert torch.autograd.gradcheck(lambda z: token_losses(z, TARGET, 0.3, PAD), z.detach().double().requires_grad_())
+
+    def losses(z):
+        return token_losses(z, TARGET, 0.3, PAD)
+
+    exact = z.detach().double().requires_grad_()
+    assert torch.autograd.gradcheck(losses, exact)
 
 
 def test_a_list_of_positions_has_the_losses_of_its_batch():

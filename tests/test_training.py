@@ -26,11 +26,15 @@ PAIRS = [([3 + i % 7, 4 + i % 5], [3 + i % 3] * (1 + i % 4)) for i in range(60)]
 
 
 @pytest.mark.paper("eq-3")
-@pytest.mark.parametrize(("d_model", "warmup_steps"), [(512, 4000), (1024, 4000), (64, 7)])
+@pytest.mark.parametrize(
+    ("d_model", "warmup_steps"),
+    [(512, 4000), (1024, 4000), (64, 7)],
+)
 def test_equation_3_is_a_line_and_then_an_inverse_root(d_model, warmup_steps):
     for step_num in [1, 2, 5, 7, 8, 100, 3999, 4000, 4001, 100_000]:
         expected = reference.learning_rate(step_num, d_model, warmup_steps)
-        assert learning_rate(step_num, d_model, warmup_steps) == pytest.approx(expected, rel=1e-12)
+        rate = learning_rate(step_num, d_model, warmup_steps)
+        assert rate == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.paper("eq-3")
@@ -99,17 +103,20 @@ def test_training_stops_when_the_batches_do():
 
 @pytest.mark.parametrize("accumulate", [2, 3])
 def test_accumulated_batches_make_the_update_of_one_big_batch(accumulate):
-    # Groups of different sizes and lengths: a mean of means would give another update.
+    # Groups of different sizes: a mean of means would give another update.
     groups = [PAIRS[:2], PAIRS[2:9], PAIRS[9:13]] * 4
     small = [make_batch(g) for g in groups]
     chained = itertools.chain.from_iterable
-    big = [make_batch(list(chained(groups[i : i + accumulate]))) for i in range(0, len(groups), accumulate)]
+    starts = range(0, len(groups), accumulate)
+    together = [list(chained(groups[i : i + accumulate])) for i in starts]
+    big = [make_batch(pairs) for pairs in together]
     config = replace(SETTINGS, num_steps=4, accumulate=accumulate)
     one, other = fresh_model(), fresh_model()
     records = steps(one, small, config)
     expected = steps(other, big, replace(config, accumulate=1))
     for a, b in zip(records, expected, strict=True):
-        assert a.loss_nats_per_token == pytest.approx(b.loss_nats_per_token, rel=1e-12)
+        expected_loss = pytest.approx(b.loss_nats_per_token, rel=1e-12)
+        assert a.loss_nats_per_token == expected_loss
         assert a.target_tokens == b.target_tokens
     for p, q in zip(one.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)

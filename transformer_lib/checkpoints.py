@@ -250,19 +250,21 @@ class RunCheckpoints:
 
 
 def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, torch.Tensor]:
-    """The mean of the weights of several checkpoints, as a state dict on the CPU.
+    """The mean of the weights of several checkpoints, a state dict on the CPU.
 
-    The sums are in double precision. The files are read piece by piece: however many there are, no more is in memory
-    than the mean itself and a piece of SPAN numbers.
+    The sums are in double precision. The files are read piece by piece: however
+    many there are, memory holds the mean and a piece of SPAN numbers, no more.
 
-    Source: section 6.1, the last 5 checkpoints of base and the last 20 of big [ckpt-avg].
+    Source: section 6.1, the last 5 checkpoints of base, 20 of big [ckpt-avg].
 
     Args:
-        paths: of checkpoints, of .safetensors files, or of state dicts saved with torch.save.
+        paths: of checkpoints, of .safetensors files, or of state dicts saved
+            with torch.save.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: no paths, a damaged file, or weights of different names or shapes.
+        ValueError: no paths, a damaged file, or weights of different names or
+            shapes.
     """
     sources = [_weights_file(Path(path)) for path in paths]
     if not sources:
@@ -270,12 +272,20 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, torch.Tensor]:
     shapes = _shapes(sources[0])
     for path in sources[1:]:
         if _shapes(path) != shapes:
-            raise ValueError(f"{path} and {sources[0]} are of different models and have no common mean")
-    mean = {name: torch.empty(w.shape, dtype=w.dtype) for name, w in _weights(sources[0]).items()}
+            why = "are of different models and have no common mean"
+            raise ValueError(f"{path} and {sources[0]} {why}")
+
+    def blank(weight: torch.Tensor) -> torch.Tensor:
+        return torch.empty(weight.shape, dtype=weight.dtype)
+
+    mean = {name: blank(w) for name, w in _weights(sources[0]).items()}
     for spans in _spans(mean):
-        totals = [torch.zeros(stop - start, dtype=torch.float64) for _, start, stop in spans]
+        sizes = [stop - start for _, start, stop in spans]
+        totals = [torch.zeros(size, dtype=torch.float64) for size in sizes]
         for path in sources:
-            weights = _weights(path)  # opened anew for each piece: what a map has read stays in memory until it closes
+            # Opened anew for each piece: what a map has read stays in memory
+            # until it closes.
+            weights = _weights(path)
             for total, (name, start, stop) in zip(totals, spans, strict=True):
                 total.add_(weights[name].reshape(-1)[start:stop])
             del weights

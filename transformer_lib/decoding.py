@@ -21,18 +21,22 @@ MAX_SOURCE_TOKENS = 1000  # of one sentence in `translate`; attention's memory g
 
 @torch.no_grad()
 def greedy_decode(
-    model: Transformer, source: SourceIds, max_length: int | None = None
+    model: Transformer,
+    source: SourceIds,
+    max_length: int | None = None,
 ) -> Int[Tensor, "batch generated"]:
-    """The sentence that grows by the likeliest next token until it chooses `<eos>`.
+    """The sentence that grows by the likeliest next token until `<eos>`.
 
     Source: section 6.1, the limit of input length + 50 [decode].
 
     Args:
         source: ids padded with pad_id.
-        max_length: most tokens to generate; None: 50 more than each sentence's own length.
+        max_length: most tokens to generate; None: 50 more than each sentence's
+            own length.
 
     Returns:
-        generated ids without `<bos>`, with `<eos>` where it was reached, padding after it.
+        generated ids without `<bos>`, with `<eos>` where it was reached, and
+        padding after it.
 
     Raises:
         ValueError: a max_length below 1, or a source that the model refuses.
@@ -40,18 +44,22 @@ def greedy_decode(
     config = model.config
     with evaluation_mode(model):
         limits = length_limits(model, source, max_length)
-        cache = model.start_decoding(source, limit=int(limits.max()))
-        generated = source.new_full((len(source), int(limits.max())), config.pad_id)
-        rows = torch.arange(len(source), device=source.device)  # of the sentences still open
+        longest = int(limits.max())
+        cache = model.start_decoding(source, limit=longest)
+        generated = source.new_full((len(source), longest), config.pad_id)
+        rows = torch.arange(len(source), device=source.device)  # still open
         tokens = source.new_full((len(source), 1), config.bos_id)
         while len(rows) > 0:
-            logits = model.decode_next(tokens, cache)[:, -1]  # (open sentences, vocabulary)
-            logits[:, config.pad_id] = -math.inf  # padding is not a word of the language
+            # (open sentences, vocabulary)
+            logits = model.decode_next(tokens, cache)[:, -1]
+            logits[:, config.pad_id] = -math.inf  # not a word of the language
             tokens = logits.argmax(dim=-1, keepdim=True)
             generated[rows, cache.length - 1] = tokens[:, 0]
-            still_open = (tokens[:, 0] != config.eos_id) & (cache.length < limits)
+            ended = tokens[:, 0] == config.eos_id
+            still_open = ~ended & (cache.length < limits)
             if not still_open.all():  # A finished sentence leaves the batch.
-                rows, tokens, limits = rows[still_open], tokens[still_open], limits[still_open]
+                rows, tokens = rows[still_open], tokens[still_open]
+                limits = limits[still_open]
                 cache.keep(still_open)
     return generated[:, : cache.length]
 
@@ -116,33 +124,43 @@ def beam_search(
 
 @torch.no_grad()
 def beam_hypotheses(
-    model: Transformer, source: SourceIds, beam_size: int = 4, alpha: float = 0.6, max_length: int | None = None
+    model: Transformer,
+    source: SourceIds,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    max_length: int | None = None,
 ) -> list[list[Hypothesis]]:
-    """The finished candidates of each sentence, up to beam_size of them, best score first.
+    """The finished candidates of each sentence, at most beam_size, best first.
 
-    Each step extends every candidate by every token and keeps the beam_size likeliest. One that ends leaves the beam.
-    A sentence is done when beam_size candidates have ended and none of those still open scores better as it stands;
-    or at its limit, where those still open count as they are. Arguments and errors are those of beam_search.
+    Each step extends every candidate by every token and keeps the beam_size
+    likeliest. One that ends leaves the beam. A sentence is done when beam_size
+    candidates have ended and none of those still open scores better as it
+    stands; or at its limit, where those still open count as they are. Arguments
+    and errors are those of beam_search.
     """
     check_positive(beam_size=beam_size)
     if not (isinstance(alpha, numbers.Real) and 0 <= alpha < math.inf):
-        raise ValueError(f"alpha = {alpha!r} must be a number of at least 0; the paper's is 0.6")
+        wanted = "must be a number of at least 0; the paper's is 0.6"
+        raise ValueError(f"alpha = {alpha!r} {wanted}")
     finished: list[list[Hypothesis]] = [[] for _ in source]
     with evaluation_mode(model):
         limits = length_limits(model, source, max_length)
         cache = model.start_decoding(source, int(limits.max()), beam_size)
         beam = _Beam(model.config, limits, beam_size, cache.positions.dtype)
         while len(beam.rows) > 0:
-            logits = model.decode_next(beam.tokens[:, :, -1], cache, beam.mask())
+            newest = beam.tokens[:, :, -1]  # (open sentences, beam)
+            logits = model.decode_next(newest, cache, beam.mask())
             for row, tokens, log_probability in beam.extend(logits):
                 score = log_probability / length_penalty(len(tokens), alpha)
                 finished[row].append(Hypothesis(tokens, log_probability, score))
-            worst_kept = [_worst_kept(finished[row], beam_size) for row in beam.rows.tolist()]
+            rows = beam.rows.tolist()
+            worst_kept = [_worst_kept(finished[row], beam_size) for row in rows]
             still_open = beam.still_open(worst_kept, alpha)
             if not still_open.all():  # A finished sentence leaves the batch.
                 beam.keep(still_open)
                 cache.keep(still_open)
-    return [sorted(hypotheses, key=lambda h: -h.score)[:beam_size] for hypotheses in finished]
+    ranked = [sorted(found, key=lambda h: -h.score) for found in finished]
+    return [hypotheses[:beam_size] for hypotheses in ranked]
 
 
 @torch.no_grad()
@@ -193,24 +211,28 @@ class _Beam:
         return self.descends[:, None]
 
     def extend(self, logits: Tensor) -> Iterator[tuple[int, list[int], float]]:
-        # Every candidate by every token; yields those that end: row, tokens, log-probability.
-        vocabulary_size, eos_id, beam_size = self.config.vocabulary_size, self.config.eos_id, self.totals.size(1)
-        log_probabilities = logits.log_softmax(dim=-1, dtype=self.totals.dtype)
-        log_probabilities[:, :, self.config.pad_id] = -math.inf  # padding is not a word of the language
-        extended = (self.totals[:, :, None] + log_probabilities).flatten(1)
-        # Of 2 · beam_size extensions at most beam_size end: enough are left to go on with.
+        # Every candidate by every token; yields those that end.
+        eos_id, beam_size = self.config.eos_id, self.totals.size(1)
+        log_p = logits.log_softmax(dim=-1, dtype=self.totals.dtype)
+        log_p[:, :, self.config.pad_id] = -math.inf  # not a word
+        # (sentences, beam · vocabulary)
+        extended = (self.totals[:, :, None] + log_p).flatten(1)
+        # Of 2 · beam_size extensions at most beam_size end: enough are left.
         best, places = extended.topk(2 * beam_size)
-        parents, next_tokens = places // vocabulary_size, places % vocabulary_size
-        ends = next_tokens == eos_id
+        parents, newest = places // log_p.size(-1), places % log_p.size(-1)
+        ends = newest == eos_id
         for i, j in (ends & best.isfinite())[:, :beam_size].nonzero().tolist():
-            yield int(self.rows[i]), [*self.tokens[i, parents[i, j], 1:].tolist(), eos_id], float(best[i, j])
+            tokens = self.tokens[i, parents[i, j], 1:].tolist()
+            yield int(self.rows[i]), [*tokens, eos_id], float(best[i, j])
         self.totals, chosen = best.masked_fill(ends, -math.inf).topk(beam_size)
-        parents, next_tokens = parents.gather(1, chosen), next_tokens.gather(1, chosen)
-        self.tokens = torch.cat([_of(parents, self.tokens), next_tokens[:, :, None]], dim=-1)
+        parents, newest = parents.gather(1, chosen), newest.gather(1, chosen)
+        kept = _of(parents, self.tokens)
+        self.tokens = torch.cat([kept, newest[:, :, None]], dim=-1)
         self.descends = _of(parents, self.descends)
         at_limit = self._at_limit()[:, None] & self.totals.isfinite()
         for i, j in at_limit.nonzero().tolist():
-            yield int(self.rows[i]), self.tokens[i, j, 1:].tolist(), float(self.totals[i, j])
+            tokens = self.tokens[i, j, 1:].tolist()
+            yield int(self.rows[i]), tokens, float(self.totals[i, j])
 
     def still_open(self, worst_kept: Sequence[float], alpha: float) -> Tensor:
         best_open = self.totals.amax(dim=1) / length_penalty(self.tokens.size(-1) - 1, alpha)

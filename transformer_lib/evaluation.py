@@ -19,18 +19,28 @@ class Bleu(NamedTuple):
     signature: str
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False, tokenize: str = "13a") -> Bleu:
-    """Corpus BLEU of detokenized sentences against one reference each, by sacreBLEU.
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    lowercase: bool = False,
+    tokenize: str = "13a",
+) -> Bleu:
+    """Corpus BLEU of detokenized sentences, one reference each, by sacreBLEU.
 
     Args:
-        tokenize: sacreBLEU's own tokenization, applied to both sides; "none" if they are tokenized already.
+        tokenize: sacreBLEU's own tokenization, applied to both sides; "none" if
+            they are tokenized already.
 
     Raises:
         ValueError: different numbers of hypotheses and references, or none.
     """
     _check_lengths(hypotheses, references)
-    # force: text tokenized beforehand is scored without a warning; the signature says so ("tok:none").
-    metric = import_sacrebleu()(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
+    metric = import_sacrebleu()(
+        lowercase=lowercase,
+        tokenize=tokenize,
+        # No warning about tokenized text: the signature says tok:none.
+        force=tokenize == "none",
+    )
     score = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Bleu(score, str(metric.get_signature()))
 
@@ -52,23 +62,28 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 
 @torch.no_grad()
 def perplexity(model: Transformer, batches: Iterable[Batch]) -> float:
-    """exp of the mean cross-entropy in nats per real target token, without smoothing and without dropout.
+    """exp of the mean cross-entropy in nats per real target token.
 
-    It is per token of the model's own vocabulary: models with different vocabularies cannot be compared by it.
+    Without smoothing and without dropout. It is per token of the model's own
+    vocabulary: models with different vocabularies cannot be compared by it.
 
     Raises:
         ValueError: no batches.
     """
-    device = next(model.parameters()).device
+    device, pad_id = next(model.parameters()).device, model.config.pad_id
     nats, tokens = 0.0, 0
     with evaluation_mode(model):
         for batch in (batch.to(device) for batch in batches):
             logits = model(batch.source, batch.target_input)
-            nats += token_losses(logits, batch.target_output, 0.0, model.config.pad_id).sum().item()
+            losses = token_losses(logits, batch.target_output, 0.0, pad_id)
+            nats += losses.sum().item()
             tokens += batch.target_tokens
     if not tokens:
-        raise ValueError("no batches: perplexity is a mean over target tokens and there are none")
-    return math.exp(nats / tokens) if nats / tokens < 700 else math.inf  # exp(710) is past the largest float
+        why = "perplexity is a mean over target tokens and there are none"
+        raise ValueError(f"no batches: {why}")
+    mean = nats / tokens
+    # exp(710) is past the largest float.
+    return math.exp(mean) if mean < 700 else math.inf
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:

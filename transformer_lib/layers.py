@@ -40,19 +40,24 @@ class FeedForward(nn.Module):
 
 
 class Dropout(nn.Dropout):
-    """Each number becomes 0 with probability p, or is divided by 1 - p; nothing happens in evaluation.
+    """Each number becomes 0 with probability p, or is divided by 1 - p.
 
-    On the CPU a decision costs 16 random bits, where PyTorch's own draws a number for each: p is rounded to 1/65536.
+    Nothing happens in evaluation. On the CPU a decision costs 16 random bits,
+    where PyTorch's own draws a number for each: p is rounded to 1/65536.
 
     Source: section 5.4 [emb-dropout].
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """The input after dropout, in the same shape."""
-        if not self.training or self.p == 0 or input.device.type != "cpu" or torch.compiler.is_compiling():
+        elsewhere = input.device.type != "cpu" or torch.compiler.is_compiling()
+        if not self.training or self.p == 0 or elsewhere:
             return super().forward(input)
-        draws = torch.empty(input.numel() // 4 + 1, dtype=torch.int64).random_(-(2**63), None)
-        bits = draws.view(torch.int16)[: input.numel()].view(input.shape)  # even over -32768 … 32767
+        draws = torch.empty(input.numel() // 4 + 1, dtype=torch.int64)
+        draws.random_(-(2**63), None)
+        # Even over -32768 … 32767.
+        bits = draws.view(torch.int16)[: input.numel()]
+        bits = bits.view(input.shape)
         dropped = min(round(self.p * 2**16), 2**16 - 1)
         kept = (bits >= dropped - 2**15).to(input.dtype)
         return input * kept.mul_(2**16 / (2**16 - dropped))

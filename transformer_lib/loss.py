@@ -11,11 +11,17 @@ from .embeddings import check_ids
 from .shapes import Logits, Scalar, TargetIds
 
 
-def label_smoothing_loss(logits: Logits, target: TargetIds, epsilon_ls: float = 0.1, pad_id: int = 0) -> Scalar:
-    """Mean over the real target tokens of the cross-entropy with the smoothed target, in nats.
+def label_smoothing_loss(
+    logits: Logits,
+    target: TargetIds,
+    epsilon_ls: float = 0.1,
+    pad_id: int = 0,
+) -> Scalar:
+    """Mean over the real target tokens of the smoothed cross-entropy, in nats.
 
-    The smoothed target puts 1 - ε on the right token and spreads ε evenly over the whole vocabulary
-    (Szegedy et al., 2016); `torch.nn.CrossEntropyLoss(label_smoothing=ε)` means the same.
+    The smoothed target puts 1 - ε on the right token and spreads ε evenly over
+    the whole vocabulary (Szegedy et al., 2016);
+    `torch.nn.CrossEntropyLoss(label_smoothing=ε)` means the same.
 
     Source: section 5.4 [label-smoothing].
 
@@ -27,7 +33,8 @@ def label_smoothing_loss(logits: Logits, target: TargetIds, epsilon_ls: float = 
     """
     real_tokens = (target != pad_id).sum()
     if not torch.compiler.is_compiling() and real_tokens == 0:
-        raise ValueError(f"target holds only padding (pad_id = {pad_id}): the mean over no tokens is undefined")
+        found = f"target holds only padding (pad_id = {pad_id})"
+        raise ValueError(f"{found}: the mean over no tokens is undefined")
     return token_losses(logits, target, epsilon_ls, pad_id).sum() / real_tokens
 
 
@@ -37,55 +44,65 @@ def token_losses(
     epsilon_ls: float = 0.1,
     pad_id: int = 0,
 ) -> Float[Tensor, "*positions"]:
-    """The smoothed cross-entropy of each target token in nats, and 0 at padding.
+    """The smoothed cross-entropy of each target token in nats; 0 at padding.
 
-    The positions are those of a batch, (batch, target), or any list of them. Half-precision logits are computed
-    with in float32.
+    The positions are those of a batch, (batch, target), or any list of them.
+    Half-precision logits are computed with in float32.
 
     Raises:
-        ValueError: ε out of range, shapes that differ, or an id outside the vocabulary.
+        ValueError: ε out of range, shapes that differ, or an id outside the
+            vocabulary.
     """
     check_fraction(epsilon_ls=epsilon_ls)
     if target.shape != logits.shape[:-1]:
         raise ValueError(
-            f"target {tuple(target.shape)} and logits {tuple(logits.shape)} do not belong "
-            "together: one target for each row of logits"
+            f"target {tuple(target.shape)} and logits {tuple(logits.shape)} "
+            "do not belong together: one target for each row of logits"
         )
     if not torch.compiler.is_compiling():
-        check_ids("target", target if target.dim() == 2 else target.flatten()[None], logits.size(-1))
+        rows = target if target.dim() == 2 else target.flatten()[None]
+        check_ids("target", rows, logits.size(-1))
     losses = SmoothedCrossEntropy.apply(logits, target, epsilon_ls)
     return losses.masked_fill(target == pad_id, 0.0)
 
 
 class SmoothedCrossEntropy(torch.autograd.Function):
-    """The loss of each position, and its gradient by the logits in closed form.
+    """The loss of each position, and its gradient by the logits.
 
-        loss     = -(1 - ε) · ln p[right] - ε · mean(ln p),   p = softmax(logits)
-        gradient = p - q,   q = (1 - ε) · one-hot(right) + ε / vocabulary
+        loss     = -(1 - ε) · ln p[right] - ε · mean(ln p),  p = softmax(logits)
+        gradient = p - q,  q = (1 - ε) · one-hot(right) + ε / vocabulary
 
-    The array of logits is the largest of a training step. Left to autograd, it would be copied once for each
-    operation above, forward and backward.
+    The array of logits is the largest of a training step. Autograd would make
+    further arrays of its size for the operations above.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, logits: Float[Tensor, "*positions vocabulary"], target: Int[Tensor, "*positions"], epsilon_ls: float
+        ctx: Any,
+        logits: Float[Tensor, "*positions vocabulary"],
+        target: Int[Tensor, "*positions"],
+        epsilon_ls: float,
     ) -> Float[Tensor, "*positions"]:
         """One loss for each position, in nats."""
         dtype = torch.promote_types(logits.dtype, torch.float32)
         # The limit keeps 0 · ln 0 and sums over the vocabulary finite.
-        log_probabilities = logits.log_softmax(dim=-1, dtype=dtype).clamp_(min=-1e30)
-        ctx.save_for_backward(log_probabilities, target)
+        log_p = logits.log_softmax(dim=-1, dtype=dtype).clamp_(min=-1e30)
+        ctx.save_for_backward(log_p, target)
         ctx.epsilon_ls, ctx.dtype = epsilon_ls, logits.dtype
-        right_token = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-        every_token = log_probabilities.mean(dim=-1)
+        right_token = log_p.gather(-1, target.unsqueeze(-1)).squeeze(-1)
+        every_token = log_p.mean(dim=-1)
         return -(1 - epsilon_ls) * right_token - epsilon_ls * every_token
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Float[Tensor, "*positions"]) -> tuple[Tensor, None, None]:
+    def backward(
+        ctx: Any,
+        *gradients: Float[Tensor, "*positions"],
+    ) -> tuple[Tensor, None, None]:
         """The gradient by the logits, for that of each loss."""
-        log_probabilities, target = ctx.saved_tensors
-        gradient = log_probabilities.exp().sub_(ctx.epsilon_ls / log_probabilities.size(-1))
+        log_p, target = ctx.saved_tensors
+        gradient = log_p.exp().sub_(ctx.epsilon_ls / log_p.size(-1))
         right = target.unsqueeze(-1)
-        gradient.scatter_add_(-1, right, gradient.new_full((), ctx.epsilon_ls - 1).expand(right.shape))
-        return gradient.mul_(gradients[0].unsqueeze(-1)).to(ctx.dtype), None, None
+        own = gradient.new_full((), ctx.epsilon_ls - 1).expand(right.shape)
+        gradient.scatter_add_(-1, right, own)
+        gradient.mul_(gradients[0].unsqueeze(-1))
+        return gradient.to(ctx.dtype), None, None

@@ -16,8 +16,12 @@ from .shapes import Scalar
 from .transformer import Transformer
 
 
-def learning_rate(step_num: int, d_model: int, warmup_steps: int = 4000) -> float:
-    """Rises linearly for warmup_steps steps, then falls with the square root of the step.
+def learning_rate(
+    step_num: int,
+    d_model: int,
+    warmup_steps: int = 4000,
+) -> float:
+    """Rises linearly to step warmup_steps, then falls as 1 / √step_num.
 
         lrate = d_model^-0.5 · min(step_num^-0.5, step_num · warmup_steps^-1.5)
 
@@ -29,15 +33,24 @@ def learning_rate(step_num: int, d_model: int, warmup_steps: int = 4000) -> floa
     Raises:
         ValueError: a step_num, d_model or warmup_steps below 1.
     """
-    check_positive(step_num=step_num, d_model=d_model, warmup_steps=warmup_steps)
+    check_positive(
+        step_num=step_num,
+        d_model=d_model,
+        warmup_steps=warmup_steps,
+    )
     return d_model**-0.5 * min(step_num**-0.5, step_num * warmup_steps**-1.5)
 
 
 def adam(model: Transformer, config: TrainingConfig) -> torch.optim.Adam:
-    """Adam with β1 = 0.9, β2 = 0.98 and ε = 1e-9. Source: section 5.3 [adam]."""
+    """Adam with β1 = 0.9, β2 = 0.98, ε = 1e-9. Source: section 5.3 [adam]."""
     betas = (config.beta1, config.beta2)
-    # The rate is 0 until `train` sets it, at each step. Fused: one pass over each weight.
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=betas, eps=config.epsilon, fused=True)
+    return torch.optim.Adam(
+        model.parameters(),
+        lr=0.0,  # until `train` sets it, at each step
+        betas=betas,
+        eps=config.epsilon,
+        fused=True,  # one pass over each weight
+    )
 
 
 @dataclass(frozen=True)
@@ -63,25 +76,32 @@ def train(
     config: TrainingConfig,
     steps_done: int = 0,
 ) -> Iterator[StepRecord]:
-    """Train until num_steps, or until the batches end; yields a record after each update.
+    """Train until num_steps, or until the batches end; a record per update.
 
-    Each update uses the gradients of `accumulate` batches. Their losses are divided by
-    the number of real target tokens in all of them together, so the update is that of
-    one big batch. Several processes (torch.distributed) share out these batches.
+    Each update uses the gradients of `accumulate` batches. Their losses are
+    divided by the number of real target tokens in all of them together, so the
+    update is that of one big batch. Several processes (torch.distributed) share
+    out these batches.
 
     Args:
-        batches: from the first step on, in the same order in every run and every process.
+        batches: from the first step on, in the same order in every run and
+            every process.
         steps_done: updates already made; their batches are skipped.
 
     Raises:
         ValueError: fewer batches in an update than processes.
     """
-    device, (rank, world_size) = next(model.parameters()).device, processes()
+    device = next(model.parameters()).device
+    rank, world_size = processes()
+    pad_id, warmup_steps = model.config.pad_id, config.warmup_steps
     if config.accumulate < world_size:
         limit = f"{world_size} processes; give at least {world_size}"
-        raise ValueError(f"accumulate = {config.accumulate} is too small for {limit}")
+        found = f"accumulate = {config.accumulate}"
+        raise ValueError(f"{found} is too small for {limit}")
     parallel = replica(model)
-    forward = torch.compile(parallel, dynamic=True) if config.compile else parallel
+    forward = parallel
+    if config.compile:
+        forward = torch.compile(parallel, dynamic=True)
     batches = itertools.islice(batches, steps_done * config.accumulate, None)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()
@@ -89,7 +109,7 @@ def train(
         if len(step_batches) < world_size:
             return
         target_tokens = sum(batch.target_tokens for batch in step_batches)
-        rate = learning_rate(step_num, model.config.d_model, config.warmup_steps)
+        rate = learning_rate(step_num, model.config.d_model, warmup_steps)
         for group in optimizer.param_groups:
             group["lr"] = rate
         model.train()
@@ -98,24 +118,40 @@ def train(
         own_batches = step_batches[rank::world_size]
         for i, batch in enumerate(own_batches, start=1):
             with exchange(parallel, now=i == len(own_batches)):
-                loss = batch_loss(forward, batch.to(device), config, model.config.pad_id) / target_tokens
-                (loss * world_size).backward()  # the exchange takes the mean over the processes
+                nats = batch_loss(forward, batch.to(device), config, pad_id)
+                loss = nats / target_tokens
+                # The exchange takes the mean over the processes.
+                (loss * world_size).backward()
             losses.append(loss.detach())
         if config.max_grad_norm is not None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
+            weights = model.parameters()
+            torch.nn.utils.clip_grad_norm_(weights, config.max_grad_norm)
         optimizer.step()
-        step_loss = sum_over_processes(torch.stack(losses).sum()).item()  # waits for the device
-        yield StepRecord(step_num, step_loss, rate, target_tokens, time.perf_counter() - started)
+        total = sum_over_processes(torch.stack(losses).sum())
+        step_loss = total.item()  # waits for the device
+        seconds = time.perf_counter() - started
+        yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
 
 
-def batch_loss(forward: Callable[..., Tensor], batch: Batch, config: TrainingConfig, pad_id: int) -> Scalar:
-    """The sum of the smoothed losses of all real target tokens, in nats. At padding no logits are computed."""
-    target = batch.target_output.flatten()
-    real = (target != pad_id).nonzero()[:, 0]
+def batch_loss(
+    forward: Callable[..., Tensor],
+    batch: Batch,
+    config: TrainingConfig,
+    pad_id: int,
+) -> Scalar:
+    """The sum of the smoothed losses of all real target tokens, in nats.
+
+    At padding no logits are computed.
+    """
+    target = batch.target_output.flatten()  # (batch · target)
+    real = (target != pad_id).nonzero()[:, 0]  # (real tokens): their places
+    half = config.precision == "bf16"
     # Where autocast is on, it chooses bfloat16 for matrix products alone.
-    with torch.autocast(target.device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-        logits = forward(batch.source, batch.target_input, real)  # (real tokens, vocabulary)
-        return token_losses(logits, target[real], config.epsilon_ls, pad_id).sum()
+    with torch.autocast(target.device.type, torch.bfloat16, enabled=half):
+        # (real tokens, vocabulary)
+        logits = forward(batch.source, batch.target_input, real)
+        losses = token_losses(logits, target[real], config.epsilon_ls, pad_id)
+        return losses.sum()
 
 
 def passes(pairs: Sequence[tuple[Ids, Ids]], config: TrainingConfig) -> Iterator[Batch]:
