@@ -51,8 +51,8 @@ CHOICES = [
     Choice(
         "smoothing spread over the other tokens alone",
         "loss.py",
-        "every_token = log_probabilities.mean(dim=-1)",
-        "every_token = (log_probabilities.sum(dim=-1) - right_token) / (logits.size(-1) - 1)",
+        "every_token = log_p.mean(dim=-1)",
+        "every_token = (log_p.sum(dim=-1) - right_token) / (logits.size(-1) - 1)",
     ),
     Choice(
         "gradients clipped at a norm of 1",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from defects import DEFECTS
+from open_choices import CHOICES
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -47,6 +48,11 @@ def test_a_defect_is_one_place_of_the_package_and_names_a_test(defect):
     assert source.count(defect.right) == 1, f"{defect.file} should hold {defect.right!r} once"
     file, _, name = defect.caught_by.partition("::")
     assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice.file], ids=lambda choice: choice.name)
+def test_a_choice_turned_the_other_way_is_one_place_of_the_package(choice):
+    assert (ROOT / "transformer_lib" / choice.file).read_text("utf-8").count(choice.right) == 1
 
 
 @pytest.mark.slow

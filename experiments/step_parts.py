@@ -1,0 +1,178 @@
+"""Where the time and the memory of a training step go, in float32 and in bf16, on a CPU.
+
+    python experiments/step_parts.py
+
+The model and the batches are those of benchmarks/. Times come from torch.profiler, memory from what autograd keeps for
+the backward pass and from the most that a process held, with two ways of the C library to give memory back.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from provenance import ROOT, provenance, write_result
+
+from transformer_lib import Transformer, TransformerConfig
+from transformer_lib.config import TrainingConfig
+from transformer_lib.data import Batch
+from transformer_lib.training import adam, batch_loss
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from work import FULL, TINY, Work, training_batches
+
+STEPS = 6  # of each precision in a round, and of a process whose memory is watched
+MMAP_THRESHOLD = 2**20  # bytes from which an array gets pages of its own, which go back at once
+GROUPS = {
+    "matrix products": ("mm", "addmm", "bmm", "baddbmm", "scaled_dot_product"),
+    "copies and conversions": ("copy_", "_to_copy", "contiguous", "cat"),
+    "random numbers": ("random_",),
+    "normalisation": ("layer_norm",),
+    "softmax and loss": ("softmax", "logsumexp", "gather", "scatter", "clamp"),
+    "Adam": ("adam",),
+}
+
+
+def prepared(work: Work) -> tuple[Transformer, torch.optim.Optimizer, list[Batch]]:
+    """Model, optimizer and batches of the benchmark."""
+    shape = work.shape
+    head = shape.d_model // shape.num_heads
+    torch.manual_seed(0)
+    config = TransformerConfig(
+        vocabulary_size=shape.vocabulary,
+        num_layers=shape.num_layers,
+        d_model=shape.d_model,
+        d_ff=shape.d_ff,
+        num_heads=shape.num_heads,
+        d_k=head,
+        d_v=head,
+        p_drop=shape.p_drop,
+    )
+    model = Transformer(config).train()
+    optimizer = adam(model, TrainingConfig())
+    for group in optimizer.param_groups:
+        group["lr"] = 1e-4
+    return model, optimizer, [Batch(*batch) for batch in training_batches(work)]
+
+
+def step(model: Transformer, optimizer: torch.optim.Optimizer, batch: Batch, precision: Any) -> None:
+    """One update, as `train` makes it."""
+    optimizer.zero_grad()
+    (batch_loss(model, batch, TrainingConfig(precision=precision), 0) / batch.target_tokens).backward()
+    optimizer.step()
+
+
+def times(work: Work, rounds: int) -> dict[str, dict[str, float]]:
+    """Milliseconds of a step by kind of operation: medians over rounds in which the precisions take turns."""
+    model, optimizer, batches = prepared(work)
+    found: dict[str, list[Counter[str]]] = {"fp32": [], "bf16": []}
+    for number in range(rounds + 1):  # the first warms up
+        for precision, rows in found.items():
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+                for i in range(STEPS):
+                    step(model, optimizer, batches[i % len(batches)], precision)
+            spent: Counter[str] = Counter()
+            for event in profile.key_averages():
+                spent[_group(event.key)] += event.self_cpu_time_total / 1000 / STEPS
+            if number:
+                rows.append(spent)
+    return {
+        precision: {
+            name: round(statistics.median(row[name] for row in rows), 2) for name in [*GROUPS, "everything else"]
+        }
+        for precision, rows in found.items()
+    }
+
+
+def _group(operation: str) -> str:
+    name = operation.removeprefix("aten::").lower()
+    return next((group for group, parts in GROUPS.items() if any(part in name for part in parts)), "everything else")
+
+
+def kept_for_backward(work: Work, precision: str) -> dict[str, float]:
+    """Megabytes that autograd keeps of one batch, by what they are; weights do not count."""
+    model, _, batches = prepared(work)
+    shape, kept = work.shape, {}
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = (storage.nbytes(), tensor.size(-1) if tensor.dim() else 1)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        batch_loss(model, batches[0], TrainingConfig(precision=precision), 0)  # pyright: ignore[reportArgumentType]
+    names = {
+        shape.vocabulary: "log-probabilities",
+        shape.d_ff: "inside the feed-forward networks",
+        shape.d_model // shape.num_heads: "queries, keys and values",
+        shape.d_model: "states and dropout's masks",
+    }
+    found: Counter[str] = Counter()
+    for size, width in kept.values():
+        found[names.get(width, "everything else")] += size
+    return {name: round(size / 1e6, 1) for name, size in found.most_common()}
+
+
+def watched(work: Work, precision: str) -> dict[str, float]:
+    """Megabytes that this process held at most: after the imports, with the model, and after some steps."""
+    noted = {"after the imports": _peak_mb()}
+    model, optimizer, batches = prepared(work)
+    noted["with model and batches"] = _peak_mb()
+    for i in range(STEPS):
+        step(model, optimizer, batches[i % len(batches)], precision)
+    return noted | {"training": _peak_mb()}
+
+
+def _peak_mb() -> float:
+    # Not getrusage: its maximum outlives exec, so a child would begin with that of its parent.
+    line = next(line for line in Path("/proc/self/status").read_text("ascii").splitlines() if line.startswith("VmHWM"))
+    return round(int(line.split()[1]) * 1024 / 1e6)
+
+
+def in_a_process(tiny: bool, precision: str, setting: dict[str, str]) -> dict[str, float]:
+    """What `watched` gives in a process of its own, with this setting of the C library."""
+    command = [sys.executable, __file__, "--watch", precision, *(["--tiny"] if tiny else [])]
+    done = subprocess.run(command, env=os.environ | setting, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Measure and write the result."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--tiny", action="store_true", help="a small size, and nothing is recorded")
+    parser.add_argument("--watch", choices=["fp32", "bf16"], help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    work = TINY if args.tiny else FULL
+    if args.watch:
+        print(json.dumps(watched(work, args.watch)))
+        return
+    started = time.monotonic()
+    own_pages = {"MALLOC_MMAP_THRESHOLD_": str(MMAP_THRESHOLD)}
+    result = {
+        "what": "one training step of benchmarks/: milliseconds by kind of operation, megabytes by what they hold",
+        "milliseconds": times(work, args.rounds),
+        "kept_for_backward_mb": {precision: kept_for_backward(work, precision) for precision in ("fp32", "bf16")},
+        "most_held_mb": {
+            precision: {
+                "as it is": in_a_process(args.tiny, precision, {}),
+                "arrays on pages of their own": in_a_process(args.tiny, precision, own_pages),
+            }
+            for precision in ("fp32", "bf16")
+        },
+        **provenance(0, time.monotonic() - started),
+    }
+    print(json.dumps(result, indent=1) if args.tiny else f"written to {write_result('step_parts', result).name}")
+
+
+if __name__ == "__main__":
+    main()
