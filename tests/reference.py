@@ -399,17 +399,17 @@ def bleu(hypotheses, references, longest=4):
     return 100 * brevity_penalty * math.exp(logarithms)
 
 
-def ring_all_reduce(vectors):
+def ring_all_reduce(vectors, turns=None):
     """Workers in a ring add up their vectors -> what each holds at the end, how much each sent.
 
     Every vector is cut into as many pieces as there are workers. In each turn everybody
     passes one piece to the right. At first the receiver adds it to its own; later the
-    pieces are finished sums, and the receiver keeps them.
+    pieces are finished sums, and the receiver keeps them. `turns` stops it early.
     """
     n = len(vectors)
     held = [np.array_split(np.array(vector, dtype=float), n) for vector in vectors]
     sent = [0] * n
-    for turn in range(2 * (n - 1)):
+    for turn in range(2 * (n - 1) if turns is None else turns):
         messages = [held[worker][(worker - turn) % n].copy() for worker in range(n)]
         for worker in range(n):
             left = (worker - 1) % n
