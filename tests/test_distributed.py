@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+import reference
 import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
@@ -146,3 +148,12 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
     torch.testing.assert_close(
         torch.tensor(curve(tmp_path / "two")), torch.tensor(curve(tmp_path / "one")), rtol=1e-4, atol=1e-4
     )
+
+
+@pytest.mark.parametrize(("workers", "numbers"), [(1, 5), (2, 4), (3, 7), (4, 12), (5, 3)])
+def test_the_ring_of_the_loops_adds_up_and_sends_as_much_as_it_should(workers, numbers):
+    vectors = np.random.default_rng(0).normal(size=(workers, numbers))
+    held, sent = reference.ring_all_reduce(vectors)
+    np.testing.assert_allclose(held, np.tile(vectors.sum(axis=0), (workers, 1)), rtol=1e-12)
+    assert sum(sent) == 2 * (workers - 1) * numbers
+    assert max(sent) - min(sent) <= 2

@@ -338,3 +338,21 @@ def test_logits_at_places_are_those_of_the_whole_batch():
     whole = model(source, target)
     torch.testing.assert_close(model(source, target, places), whole.flatten(0, 1)[places])
     assert model(source, target, places[:0]).shape == (0, 11)
+
+
+@pytest.mark.parametrize(("source", "target"), [(3, 4), (11, 7)])
+def test_the_loops_list_every_matrix_product_of_the_model(source, target):
+    """PyTorch counts what runs, in the written-out form; a training step is three times the forward pass."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config = TransformerConfig(
+        vocabulary_size=29, num_layers=2, d_model=12, d_ff=17, num_heads=3, d_k=5, d_v=7, p_drop=0.0
+    )
+    model = Transformer(config)
+    counted = 2 * sum(math.prod(product) for product in reference.matrix_products(config, source, target))
+    with FlopCounterMode(display=False) as forward, record_attention(model):
+        logits = model(torch.randint(3, 29, (1, source)), torch.randint(3, 29, (1, target)))
+    with FlopCounterMode(display=False) as backward:
+        logits.sum().backward()
+    assert forward.get_total_flops() == counted
+    assert backward.get_total_flops() == 2 * counted

@@ -1,0 +1,167 @@
+"""One training on 1, 2 and 4 processes: the loss curves, two workers killed on the way, and what the exchange costs.
+
+    python experiments/many_processes.py
+
+Each run is the command line's own `train` under torchrun, over gloo, on this machine. Dropout is off: with it, each
+process draws its own, and curves of different numbers of processes agree in distribution only.
+"""
+
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from provenance import ROOT, provenance, write_result
+
+SEEDS = [0, 1, 2]
+PROCESSES = [1, 2, 4]
+KILLED_AFTER = [17, 41]  # steps on record when a worker is killed
+MODEL = {"num_layers": 1, "d_model": 64, "d_ff": 128, "num_heads": 4, "d_k": 16, "d_v": 16, "p_drop": 0.0}
+TRAINING = {"num_steps": 60, "batch_tokens": 300, "accumulate": 4, "warmup_steps": 200}
+VALIDATE_EVERY = 10
+GRADIENTS = {"this model": None, "base": 63_045_632}  # numbers exchanged in an update
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore"}
+
+EXCHANGE = """
+import json, sys, time, torch
+torch.set_num_threads(1)
+torch.distributed.init_process_group("gloo")
+gradient, seconds = torch.ones(int(sys.argv[1])), []
+for _ in range(7):
+    torch.distributed.barrier()
+    started = time.perf_counter()
+    torch.distributed.all_reduce(gradient)
+    seconds.append(time.perf_counter() - started)
+if torch.distributed.get_rank() == 0:
+    print(json.dumps(seconds[1:]))
+torch.distributed.destroy_process_group()
+"""
+
+
+def launcher(processes: int) -> list[str]:
+    """The beginning of a command line that starts so many processes."""
+    start = ["--standalone", "--nproc-per-node", str(processes), "--max-restarts", "3"]
+    return [sys.executable, "-m", "torch.distributed.run", *start]
+
+
+def train_command(folder: Path, processes: int, seed: int) -> list[str]:
+    """The ordinary training command under torchrun."""
+    arguments = ["--data", "number_words", "--source", "en", "--target", "de", "--device", "cpu", "--threads", "1"]
+    settings = ["--model", *(f"{k}={v}" for k, v in MODEL.items())]
+    settings += ["--training", *(f"{k}={v}" for k, v in (TRAINING | {"seed": seed}).items())]
+    every = ["--validate-every", str(VALIDATE_EVERY)]
+    return [*launcher(processes), "-m", "transformer_lib", "train", str(folder), *arguments, *every, *settings]
+
+
+def steps_on_record(folder: Path) -> int:
+    """Lines of the run's metrics so far."""
+    path = folder / "metrics.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def workers(process: subprocess.Popen[str]) -> list[int]:
+    """Ids of the processes that a launcher started."""
+    listed = ["ps", "-o", "pid=", "--ppid", str(process.pid)]
+    return [int(pid) for pid in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()]
+
+
+def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any]:
+    """Train to the end; kill one worker, whichever the dice say, whenever so many steps are on record."""
+    dice, started, kills = random.Random(seed), time.monotonic(), []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "run")
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(train_command(folder, processes, seed), env=ENVIRONMENT, **quiet) as process:
+            for wanted in killed_after:
+                while steps_on_record(folder) < wanted and process.poll() is None:
+                    time.sleep(0.005)
+                at = steps_on_record(folder)
+                found = workers(process)
+                worker = dice.randrange(len(found))
+                os.kill(found[worker], signal.SIGKILL)
+                kills.append({"worker": worker, "steps_on_record": at})
+                while steps_on_record(folder) >= at and process.poll() is None:
+                    time.sleep(0.005)  # until the restarted run has cut the file back to its checkpoint
+            said = process.communicate()[1]
+        if process.returncode:
+            raise SystemExit(said[-3000:])
+        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    resumed = [int(line.rpartition("-")[2]) for line in said.splitlines() if line.startswith("resumed from")]
+    for kill, step in zip(kills, resumed, strict=True):
+        kill["resumed_from_step"] = step
+    return {
+        "processes": processes,
+        "seed": seed,
+        "kills": kills,
+        "loss_nats_per_token": [line["loss_nats_per_token"] for line in lines],
+        "val_perplexity": [line["val_perplexity"] for line in lines if "val_perplexity" in line],
+        "target_tokens": sum(line["target_tokens"] for line in lines),
+        "median_seconds_per_step": round(statistics.median(line["seconds"] for line in lines[5:]), 4),
+        "wall_seconds": round(time.monotonic() - started, 1),
+    }
+
+
+def exchange_seconds(processes: int, numbers: int) -> list[float]:
+    """Seconds of all-reducing so many float32 numbers, six times."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "exchange.py")
+        program.write_text(EXCHANGE, "utf-8")
+        command = [*launcher(processes), str(program), str(numbers)]
+        done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    return [round(value, 5) for value in json.loads(done.stdout)]
+
+
+def model_size() -> int:
+    """Parameters of the model that the runs train."""
+    from transformer_lib import TransformerConfig, count_parameters
+    from transformer_lib.data import WordTokenizer, load_pairs
+
+    pairs = load_pairs("number_words", "train", "en", "de")
+    tokenizer = WordTokenizer.train(side for pair in pairs for side in pair)
+    return count_parameters(TransformerConfig(vocabulary_size=len(tokenizer), **MODEL))
+
+
+def main() -> None:
+    """Run everything, write the result."""
+    torch.set_num_threads(1)
+    started, loads, runs = time.monotonic(), [], []
+    for seed in SEEDS:
+        for processes, kills in [*((count, []) for count in PROCESSES), (2, KILLED_AFTER)]:
+            loads.append(round(os.getloadavg()[0], 1))
+            runs.append(one_run(processes, seed, kills))
+            about = {k: v for k, v in runs[-1].items() if not isinstance(v, list) or k == "kills"}
+            print(f"{about}, last loss {runs[-1]['loss_nats_per_token'][-1]:.4f}", flush=True)
+    size = model_size()
+    exchanges = []
+    for name, numbers in GRADIENTS.items():
+        for processes in PROCESSES[1:]:
+            seconds = exchange_seconds(processes, numbers or size)
+            exchanges.append({"gradient": name, "numbers": numbers or size, "processes": processes, "seconds": seconds})
+            print(exchanges[-1], flush=True)
+    path = write_result(
+        "many_processes",
+        {
+            "what": "one training on 1, 2 and 4 processes over gloo on one machine; two workers of 2 processes killed",
+            "data": "number words, English to German, 20,000 pairs",
+            "model": MODEL,
+            "parameters": size,
+            "training": TRAINING | {"validate_every": VALIDATE_EVERY},
+            "runs": runs,
+            "exchanges": exchanges,
+            "load_average_before_each_run": loads,
+            **provenance(SEEDS[0], time.monotonic() - started),
+        },
+    )
+    print(f"written to {path.name}")
+
+
+if __name__ == "__main__":
+    main()
