@@ -6,8 +6,10 @@ One model learns number words again and again; every minute the process's memory
 """
 
 import argparse
+import ctypes
 import os
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +30,23 @@ def resident_mb() -> float:
     """Memory of this process that is in RAM now, in megabytes."""
     pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class MallocInfo(ctypes.Structure):
+    """What the C library says of its heap (mallinfo2), in bytes."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()
+    ]
+
+
+def in_use_mb() -> float:
+    """Memory that the program has asked for and not given back, in megabytes: a leak shows here, a hole does not."""
+    mallinfo2 = ctypes.CDLL("libc.so.6").mallinfo2
+    mallinfo2.restype = MallocInfo
+    info = mallinfo2()
+    return (info.uordblks + info.hblkhd) / 1e6
 
 
 def slope_per_hour(minutes: list[float], values: list[float]) -> float:
@@ -73,6 +92,8 @@ def main() -> None:
                     {
                         "minute": round((now - started) / 60, 2),
                         "resident_mb": round(resident_mb(), 1),
+                        "in_use_mb": round(in_use_mb(), 1),
+                        "python_blocks": sys.getallocatedblocks(),
                         # Of this process's own time, so that other work on the machine does not count.
                         "tokens_per_cpu_second": round(tokens / (time.process_time() - last_cpu)),
                         "loss_nats_per_token": round(statistics.fmean(losses), 4),
@@ -90,7 +111,7 @@ def main() -> None:
         "model": sizes,
         "slopes_per_hour_after_the_first_third": {
             name: round(slope_per_hour(minutes, [note[name] for note in settled]), 4)
-            for name in ("resident_mb", "tokens_per_cpu_second", "loss_nats_per_token")
+            for name in ("resident_mb", "in_use_mb", "python_blocks", "tokens_per_cpu_second", "loss_nats_per_token")
         },
         "notes": noted,
         **provenance(0, time.monotonic() - started),
