@@ -86,6 +86,15 @@ def multi_head_attention(query, key, value, w_query, w_key, w_value, w_output, m
     return np.concatenate(heads, axis=1) @ w_output
 
 
+def multi_head_attention_without(removed, query, key, value, w_query, w_key, w_value, w_output, mask=None):
+    """Multi-head attention in which the heads with these numbers find nothing: zeros in place of their output."""
+    heads = []
+    for i, (w_q, w_k, w_v) in enumerate(zip(w_query, w_key, w_value, strict=True)):
+        output, _ = attention(query @ w_q, key @ w_k, value @ w_v, mask)
+        heads.append(np.zeros_like(output) if i in removed else output)
+    return np.concatenate(heads, axis=1) @ w_output
+
+
 def causal_mask(length):
     """True where key j does not come after query i."""
     return np.array([[j <= i for j in range(length)] for i in range(length)])
@@ -397,3 +406,41 @@ def bleu(hypotheses, references, longest=4):
     said, wanted = sum(map(len, hypotheses)), sum(map(len, references))
     brevity_penalty = 1.0 if said >= wanted else math.exp(1 - wanted / said)
     return 100 * brevity_penalty * math.exp(logarithms)
+
+
+def share_of_weight(weights, key_of_query, causal=False):
+    """What a head gives to one key of each query, and what a head without preferences would give.
+
+    weights (n, m); key_of_query(i) is a key, or any other number where query i has no such key.
+    """
+    n, m = weights.shape
+    given, even = [], []
+    for i in range(n):
+        visible = i + 1 if causal else m
+        j = key_of_query(i)
+        if 0 <= j < visible and visible > 1:  # where there is a choice
+            given.append(weights[i, j])
+            even.append(1 / visible)
+    return (sum(given) / len(given), sum(even) / len(even)) if given else (math.nan, math.nan)
+
+
+def crossed_pairs(places):
+    """Of all pairs of lines from word i of one side to places[i] of the other: how many cross, how many do not.
+
+    Two lines that end at the same place are neither.
+    """
+    crossed = uncrossed = 0
+    for i in range(len(places)):
+        for later in range(i + 1, len(places)):
+            crossed += places[i] > places[later]
+            uncrossed += places[i] < places[later]
+    return crossed, uncrossed
+
+
+def keys_looked_at(weights):
+    """exp of the entropy of each row of weights (n, m): how many keys, equally weighted, would be as undecided."""
+    numbers = []
+    for row in weights:
+        entropy = -sum(w * math.log(w) for w in row if w > 0)  # nats; w · ln w goes to 0 with w
+        numbers.append(math.exp(entropy))
+    return numbers
