@@ -103,7 +103,7 @@ def head_habits(
 
 
 def views(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Cross-attention (queries, keys): each head, and means over heads and layers."""
+    """Cross-attention (queries, keys): heads, and means over heads and layers."""
     cross = [name for name in weights if name.endswith("cross")]
     crosses = {name: weights[name][0] for name in cross}  # (heads, queries, keys)
     for name, array in crosses.items():
@@ -116,7 +116,7 @@ def views(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 def places(rows: Tensor) -> list[int]:
-    """The key with the largest weight in each row; <eos> is left out, as row and key."""
+    """The key with the largest weight in each row; <eos> is no row and no key."""
     return rows[:-1, :-1].argmax(dim=1).tolist()
 
 

@@ -86,11 +86,20 @@ def multi_head_attention(query, key, value, w_query, w_key, w_value, w_output, m
     return np.concatenate(heads, axis=1) @ w_output
 
 
-def multi_head_attention_without(removed, query, key, value, w_query, w_key, w_value, w_output, mask=None):
-    """Multi-head attention in which the heads with these numbers find nothing: zeros in place of their output."""
+def multi_head_attention_without(
+    removed,
+    query,
+    key,
+    value,
+    w_query,
+    w_key,
+    w_value,
+    w_output,
+):
+    """Multi-head attention in which the heads with these numbers find nothing."""
     heads = []
-    for i, (w_q, w_k, w_v) in enumerate(zip(w_query, w_key, w_value, strict=True)):
-        output, _ = attention(query @ w_q, key @ w_k, value @ w_v, mask)
+    for i in range(len(w_query)):
+        output, _ = attention(query @ w_query[i], key @ w_key[i], value @ w_value[i])
         heads.append(np.zeros_like(output) if i in removed else output)
     return np.concatenate(heads, axis=1) @ w_output
 
@@ -409,9 +418,9 @@ def bleu(hypotheses, references, longest=4):
 
 
 def share_of_weight(weights, key_of_query, causal=False):
-    """What a head gives to one key of each query, and what a head without preferences would give.
+    """What a head gives to one key of each query, and what even weights would give.
 
-    weights (n, m); key_of_query(i) is a key, or any other number where query i has no such key.
+    weights (n, m); key_of_query(i) is a key, or another number if query i has none.
     """
     n, m = weights.shape
     given, even = [], []
@@ -421,13 +430,15 @@ def share_of_weight(weights, key_of_query, causal=False):
         if 0 <= j < visible and visible > 1:  # where there is a choice
             given.append(weights[i, j])
             even.append(1 / visible)
-    return (sum(given) / len(given), sum(even) / len(even)) if given else (math.nan, math.nan)
+    if not given:
+        return math.nan, math.nan
+    return sum(given) / len(given), sum(even) / len(even)
 
 
 def crossed_pairs(places):
-    """Of all pairs of lines from word i of one side to places[i] of the other: how many cross, how many do not.
+    """Lines run from word i to places[i]. How many pairs of them cross, how many do not?
 
-    Two lines that end at the same place are neither.
+    Two lines that end at the same place do neither.
     """
     crossed = uncrossed = 0
     for i in range(len(places)):
@@ -438,9 +449,9 @@ def crossed_pairs(places):
 
 
 def keys_looked_at(weights):
-    """exp of the entropy of each row of weights (n, m): how many keys, equally weighted, would be as undecided."""
+    """exp of the entropy of each row of weights (n, m)."""
     numbers = []
     for row in weights:
-        entropy = -sum(w * math.log(w) for w in row if w > 0)  # nats; w · ln w goes to 0 with w
+        entropy = -sum(w * math.log(w) for w in row if w > 0)  # nats
         numbers.append(math.exp(entropy))
     return numbers

@@ -10,11 +10,16 @@ from torch import Tensor
 from .transformer import Transformer, named_attentions
 
 
-def attention_axes(name: str, source: Sequence[str], written: Sequence[str]) -> tuple[list[str], list[str]]:
+def attention_axes(
+    name: str,
+    source: Sequence[str],
+    written: Sequence[str],
+) -> tuple[list[str], list[str]]:
     """The labels of the queries and of the keys of one array of weights.
 
-    Step i of the decoder has read the inputs `<bos>`, written[0] … written[i - 1] and chooses written[i]. Its query is
-    named by both, "read → chosen". Its keys in self-attention are the inputs, in cross-attention the source.
+    Step i of the decoder has read the inputs `<bos>`, written[0] … written[i - 1]
+    and chooses written[i]. Its query is named by both, "read → chosen". Its keys
+    in self-attention are the inputs, in cross-attention the source.
 
     Args:
         name: a key of record_attention, such as "decoder.1.cross".
@@ -33,20 +38,22 @@ def attention_axes(name: str, source: Sequence[str], written: Sequence[str]) -> 
             return steps, read
         case ["decoder", _, "cross"]:
             return steps, list(source)
-    raise ValueError(f"name = {name!r} is no key of record_attention, such as 'encoder.0.self' or 'decoder.1.cross'")
+    example = "such as 'encoder.0.self' or 'decoder.1.cross'"
+    raise ValueError(f"name = {name!r} is no key of record_attention, {example}")
 
 
 def attention_records(
     weights: Mapping[str, Tensor], source: Sequence[str], written: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Every weight of one sentence with the tokens it belongs to: one record for each head, query and key.
+    """Every weight of one sentence with its tokens, one by one.
 
     Args:
         weights: of hypothesis_attention, (1, heads, queries, keys) for each name.
         source, written: as in attention_axes.
 
     Returns:
-        records of attention (the name), head, row, column, query, key and weight; heads, rows and columns from 0.
+        records of attention (the name), head, row, column, query, key, weight;
+        heads, rows and columns count from 0.
 
     Raises:
         ValueError: weights of another shape than the tokens, or an unknown name.
@@ -56,20 +63,23 @@ def attention_records(
         queries, keys = attention_axes(name, source, written)
         if (len(array), *array.shape[2:]) != (1, len(queries), len(keys)):
             raise ValueError(
-                f"{name} has shape {tuple(array.shape)}, but there is one sentence of {len(queries)} queries "
-                f"and {len(keys)} keys"
+                f"{name} has shape {tuple(array.shape)}, but there is one "
+                f"sentence of {len(queries)} queries and {len(keys)} keys"
             )
-        records += [
-            {"attention": name, "head": h, "row": i, "column": j, "query": query, "key": key, "weight": weight}
-            for h, head in enumerate(array[0].tolist())
-            for i, (query, row) in enumerate(zip(queries, head, strict=True))
-            for j, (key, weight) in enumerate(zip(keys, row, strict=True))
-        ]
+        for head, rows in enumerate(array[0].tolist()):
+            for i, query in enumerate(queries):
+                for j, key in enumerate(keys):
+                    place = {"attention": name, "head": head, "row": i, "column": j}
+                    words = {"query": query, "key": key}
+                    records.append(place | words | {"weight": rows[i][j]})
     return records
 
 
 @contextmanager
-def heads_removed(model: Transformer, heads: Iterable[tuple[str, int]]) -> Iterator[None]:
+def heads_removed(
+    model: Transformer,
+    heads: Iterable[tuple[str, int]],
+) -> Iterator[None]:
     """The model without these heads, inside the `with` block.
 
         MultiHead = Σ_i head_i W_i^O, so W_i^O = 0 takes head i out
@@ -84,16 +94,16 @@ def heads_removed(model: Transformer, heads: Iterable[tuple[str, int]]) -> Itera
     for name, head in (heads := list(heads)):
         if name not in by_name or not 0 <= head < by_name[name].num_heads:
             raise ValueError(f"the model has no head {head} in {name!r}")
-    projections = {name: by_name[name].output_projection.weight for name, _ in heads}
-    before = {name: projection.detach().clone() for name, projection in projections.items()}
+    blocks = {name: by_name[name].output_projection.weight for name, _ in heads}
+    before = {name: block.detach().clone() for name, block in blocks.items()}
     with torch.no_grad():
         for name, head in heads:
-            # nn.Linear keeps W^O transposed: (d_model, h · d_v), the heads side by side in its columns.
-            d_v = projections[name].size(1) // by_name[name].num_heads
-            projections[name][:, head * d_v : (head + 1) * d_v] = 0.0
+            # nn.Linear keeps W^O transposed: (d_model, h · d_v), head beside head.
+            d_v = blocks[name].size(1) // by_name[name].num_heads
+            blocks[name][:, head * d_v : (head + 1) * d_v] = 0.0
     try:
         yield
     finally:
         with torch.no_grad():
-            for name, projection in projections.items():
-                projection.copy_(before[name])
+            for name, block in blocks.items():
+                block.copy_(before[name])

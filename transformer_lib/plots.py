@@ -120,7 +120,7 @@ def attention_explorer(
         )
     ]
     tokens = f"{json.dumps(axes, ensure_ascii=False)}[map_sentence][map_attention]"
-    bare = {"ticks": False, "domain": False}
+    bare: dict[str, Any] = {"ticks": False, "domain": False}
     columns = alt.Axis(labelExpr=f"{tokens}[1][datum.value]", labelAngle=-45, orient="top", **bare)
     rows = alt.Axis(labelExpr=f"{tokens}[0][datum.value]", **bare)
     base = (
