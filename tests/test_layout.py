@@ -12,7 +12,7 @@ PACKAGE = Path(transformer_lib.__file__).parent
 # A file may import from those above it, never from those below.
 ORDER = (
     "shapes config attention masks positional_encoding embeddings layers transformer loss checkpoints quantization "
-    "data distributed training decoding evaluation translator plots interop cli"
+    "data distributed training decoding evaluation translator attention_maps plots interop cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]
 MODULES = [p for p in sorted(PACKAGE.rglob("*.py")) if p.name not in ("__init__.py", "__main__.py")]

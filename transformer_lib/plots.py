@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .attention_maps import attention_axes, attention_records
+
 INK = "#1f2933"
 # Okabe and Ito's colours, told apart by every kind of colour vision; black and blue first for contrast.
 COLOURS = ["#0b0b0b", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9"]
@@ -79,6 +81,71 @@ def heat_map(
             value=next(iter(grids)),
         )
         chart = chart.add_params(pick).transform_filter(pick)
+    return _styled(alt, chart)
+
+
+def attention_explorer(
+    sentences: Mapping[str, tuple[Mapping[str, Tensor], Sequence[str], Sequence[str]]],
+    *,
+    title: str,
+    description: str,
+    cell: int = 34,
+):
+    """An Altair grid of one head's weights; lists choose the sentence, the attention and the head.
+
+    Args:
+        sentences: name → (weights, source, written) as in attention_records.
+        cell: side of a cell in pixels.
+    """
+    import altair as alt
+
+    heads: dict[tuple[int, str, int], dict[str, Any]] = {}  # one record for each, its weights as lists: a small page
+    for number, sentence in enumerate(sentences.values()):
+        for record in attention_records(*sentence):
+            place = number, record["attention"], record["head"]
+            lists = heads.setdefault(place, dict(zip("sah", place, strict=True)) | {"i": [], "j": [], "w": []})
+            for short, long in (("i", "row"), ("j", "column"), ("w", "weight")):
+                lists[short].append(round(record[long], 3))
+    axes = [
+        {name: attention_axes(name, source, written) for name in weights}
+        for weights, source, written in sentences.values()
+    ]
+    numbers = sorted({head for _, _, head in heads})
+    picks = [
+        alt.param(name=f"map_{key}", value=values[0], bind=alt.binding_select(options=values, labels=labels, name=text))
+        for key, values, labels, text in (
+            ("sentence", list(range(len(axes))), list(sentences), "Sentence: "),
+            ("attention", list(axes[0]), list(axes[0]), "Attention: "),
+            ("head", numbers, [str(number) for number in numbers], "Head: "),
+        )
+    ]
+    tokens = f"{json.dumps(axes, ensure_ascii=False)}[map_sentence][map_attention]"
+    bare: dict[str, Any] = {"ticks": False, "domain": False}
+    columns = alt.Axis(labelExpr=f"{tokens}[1][datum.value]", labelAngle=-45, orient="top", **bare)
+    rows = alt.Axis(labelExpr=f"{tokens}[0][datum.value]", **bare)
+    base = (
+        alt.Chart(alt.Data(values=list(heads.values())))
+        .transform_filter("datum.s === map_sentence && datum.a === map_attention && datum.h === map_head")
+        .transform_flatten(["i", "j", "w"])
+        .transform_calculate(query=f"{tokens}[0][datum.i]", key=f"{tokens}[1][datum.j]")
+        .encode(
+            x=alt.X("j:O", title="key", axis=columns),
+            y=alt.Y("i:O", title="query", axis=rows),
+            tooltip=[
+                alt.Tooltip("query:N", title="query"),
+                alt.Tooltip("key:N", title="key"),
+                alt.Tooltip("w:Q", title="weight", format=".3f"),
+            ],
+        )
+    )
+    scale = alt.Scale(scheme="blues", domain=[0, 1])
+    squares = base.mark_rect(stroke="#d5dae0").encode(color=alt.Color("w:Q", title="weight", scale=scale))
+    written_in = base.mark_text(fontSize=10).encode(
+        text=alt.Text("w:Q", format=".2f"),
+        color=alt.condition("datum.w > 0.5", alt.value("white"), alt.value(INK)),
+    )
+    size = {"width": alt.Step(cell), "height": alt.Step(cell)}
+    chart = (squares + written_in).properties(title=title, description=description, **size).add_params(*picks)
     return _styled(alt, chart)
 
 

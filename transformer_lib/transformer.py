@@ -278,7 +278,7 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Float[Tensor, "ba
         `encoder.{i}.self`, `decoder.{i}.self` and `decoder.{i}.cross`; a later pass overwrites an earlier one.
     """
     weights: dict[str, Tensor] = {}
-    attentions = dict(_attentions(model))
+    attentions = dict(named_attentions(model))
     before = {name: attention.recorder for name, attention in attentions.items()}
     for name, attention in attentions.items():
         attention.recorder = lambda recorded, name=name: weights.update({name: recorded})
@@ -289,7 +289,8 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Float[Tensor, "ba
             attention.recorder = before[name]
 
 
-def _attentions(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
+def named_attentions(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
+    """Every attention of the model under the key that record_attention gives its weights."""
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             stack, _, i, role = name.split(".")[-4:]  # as in decoder.layers.0.cross_attention

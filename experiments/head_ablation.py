@@ -1,0 +1,277 @@
+"""What each head of a trained translator looks at, and what the translation loses without it.
+
+    TRANSFORMER_LIB_DATA=... python experiments/head_ablation.py --translator tatoeba_de_en
+
+On the held-out sentences of Tatoeba. Each head is removed alone, then all heads of one attention, then all of a kind;
+every time the sentences are translated greedily and scored against the whole model, with a paired bootstrap. The
+weights of the whole model are measured on its own translations: named patterns, undecidedness, crossings.
+"""
+
+import argparse
+import hashlib
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transformer_lib import Transformer, record_attention
+from transformer_lib.attention_maps import heads_removed
+from transformer_lib.data import load_pairs, token_batches
+from transformer_lib.decoding import hypothesis_attention
+from transformer_lib.evaluation import import_sacrebleu, perplexity
+from transformer_lib.translator import Translator, find_folder
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from reference import crossed_pairs, keys_looked_at, share_of_weight
+
+RESAMPLES = 1000
+# Forms that send the verb of the clause to its end: "ich habe … gelesen", "ich will … lesen".
+FRAMES = set(
+    "habe hast hat haben habt hatte hatten kann kannst können könnt konnte konnten will willst wollen wollt wollte "
+    "wollten muss musst müssen müsst musste mussten soll sollst sollen sollte sollten darf darfst dürfen werde wirst "
+    "wird werden werdet würde würdest würden".split()
+)
+
+
+def names(source: list[str], written: list[str]) -> dict[str, int]:
+    """Where the source has a name that stands once on either side."""
+    found = {}
+    for place, piece in enumerate(source):
+        like_a_name = piece.lstrip("▁")[:1].isupper() and len(piece) > 3
+        if like_a_name and source.count(piece) == written.count(piece) == 1:
+            found[piece] = place
+    return found
+
+
+def habits_of(
+    name: str,
+    source: list[str],
+    written: list[str],
+) -> dict[str, Callable[[int], int]]:
+    """What this attention's heads may like to look at: habit → key of query i."""
+    habits: dict[str, Callable[[int], int]] = {"first": lambda i: 0}
+    if name.endswith("self"):
+        habits["previous"] = lambda i: i - 1
+        habits["same"] = lambda i: i
+    if name.startswith("encoder"):
+        habits["next"] = lambda i: i + 1
+    if name.startswith("encoder") or name.endswith("cross"):
+        habits["<eos>"] = lambda i: len(source) - 1
+    if name.endswith("cross"):
+        read, copies = ["<bos>", *written[:-1]], names(source, written)
+        habits["same place"] = lambda i: i
+        habits["name to choose"] = lambda i: copies.get(written[i], -1)
+        habits["name just read"] = lambda i: copies.get(read[i], -1)
+    return habits
+
+
+def head_habits(
+    sentences: Sequence[tuple[dict[str, Tensor], list[str], list[str]]],
+) -> dict[tuple[str, int], dict[str, tuple[float, float]]]:
+    """(attention, head) → habit → mean share of weight and the share of even weights.
+
+    The entry "keys" says how many keys the head looks at, and how many it could.
+    """
+    found: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = {}
+    for weights, source, written in sentences:
+        for name, array in weights.items():
+            causal = name.startswith("decoder") and name.endswith("self")
+            habits = habits_of(name, source, written)
+            for head, rows in enumerate(array[0].double().numpy()):
+                lists = found.setdefault((name, head), {})
+                for habit, key_of_query in habits.items():
+                    shares = share_of_weight(rows, key_of_query, causal)
+                    if not math.isnan(shares[0]):
+                        lists.setdefault(habit, []).append(shares)
+                start = 1 if causal else 0  # the first query has one key
+                n, m = rows.shape
+                could = [i + 1 if causal else m for i in range(start, n)]
+                if could:
+                    keys = fmean(keys_looked_at(rows[start:])), fmean(could)
+                    lists.setdefault("keys", []).append(keys)
+    return {
+        place: {habit: (fmean(a for a, _ in pairs), fmean(b for _, b in pairs)) for habit, pairs in lists.items()}
+        for place, lists in found.items()
+    }
+
+
+def views(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Cross-attention (queries, keys): heads, and means over heads and layers."""
+    cross = [name for name in weights if name.endswith("cross")]
+    crosses = {name: weights[name][0] for name in cross}  # (heads, queries, keys)
+    for name, array in crosses.items():
+        for head, rows in enumerate(array):
+            yield f"{name}, head {head}", rows
+    for name, array in crosses.items():
+        yield f"{name}, mean of heads", array.mean(dim=0)
+    together = torch.stack([crosses[name] for name in cross])
+    yield "mean of heads and layers", together.mean(dim=(0, 1))
+
+
+def places(rows: Tensor) -> list[int]:
+    """The key with the largest weight in each row; <eos> is no row and no key."""
+    return rows[:-1, :-1].argmax(dim=1).tolist()
+
+
+def maps(translator: Translator, sources: list[str], hypotheses: list[list[int]]) -> list[Any]:
+    """(weights, source tokens, written tokens) of each translation."""
+    eos_id, found = translator.model.config.eos_id, []
+    for text, written in zip(sources, hypotheses, strict=True):
+        ids = [*translator.source_tokenizer.encode(text), eos_id]
+        weights = hypothesis_attention(translator.model, torch.tensor([ids]), written)
+        tokens = translator.source_tokenizer.tokens(ids), translator.target_tokenizer.tokens(written)
+        found.append((weights, *tokens))
+    return found
+
+
+def has_frame(text: str) -> bool:
+    """Whether a sentence of five words or more holds a form of FRAMES and ends like an infinitive or participle."""
+    words = text.lower().rstrip(".!?").replace(",", "").split()
+    return len(words) >= 5 and bool(FRAMES & set(words)) and words[-1].endswith(("n", "t"))
+
+
+def crossings(translated: list[Any], texts: list[str]) -> dict[str, dict[str, Any]]:
+    """View → group of sentences → how many of its pairs of lines cross: mean and standard error over sentences."""
+    shares: dict[str, dict[str, list[float]]] = {}
+    for (weights, _, _), text in zip(translated, texts, strict=True):
+        if len(text.split()) < 5:
+            continue
+        group = "verb frame" if has_frame(text) else "others"
+        for view, rows in views(weights):
+            crossed, uncrossed = crossed_pairs(places(rows))
+            if crossed + uncrossed:
+                share = crossed / (crossed + uncrossed)
+                shares.setdefault(view, {}).setdefault(group, []).append(share)
+    return {
+        view: {
+            group: {
+                "sentences": len(values),
+                "mean": round(fmean(values), 4),
+                "standard_error": round(stdev(values) / math.sqrt(len(values)), 4) if len(values) > 1 else None,
+            }
+            for group, values in groups.items()
+        }
+        for view, groups in shares.items()
+    }
+
+
+class Scorer:
+    """BLEU of the same references for many sets of hypotheses, and whether one set is worse by more than chance."""
+
+    def __init__(self, references: list[str], seed: int):
+        self.references = references
+        self.metric = import_sacrebleu()()
+        self.per_sentence = import_sacrebleu()(effective_order=True)  # for its counts; no warning
+        draws = np.random.default_rng(seed).integers(len(references), size=(RESAMPLES, len(references)))
+        self.times = np.stack([np.bincount(draw, minlength=len(references)) for draw in draws])
+
+    def counts(self, hypotheses: list[str]) -> np.ndarray:
+        """(sentences, 10): matches and totals of 1- to 4-grams, the two lengths."""
+        scores = [
+            self.per_sentence.sentence_score(hypothesis, [reference])
+            for hypothesis, reference in zip(hypotheses, self.references, strict=True)
+        ]
+        return np.array([[*s.counts, *s.totals, s.sys_len, s.ref_len] for s in scores])
+
+    def bleu(self, counts: np.ndarray) -> float:
+        """The corpus score of summed counts."""
+        c = [int(x) for x in counts]
+        return self.metric.compute_bleu(c[:4], c[4:8], c[8], c[9], smooth_method="exp").score
+
+    def signature(self) -> str:
+        """How sacreBLEU computed the scores."""
+        self.metric.corpus_score(self.references[:1], [self.references[:1]])
+        return str(self.metric.get_signature())
+
+    def cost(self, whole: np.ndarray, without: np.ndarray) -> dict[str, float]:
+        """BLEU without, what was lost, and the middle 95 of 100 resampled losses."""
+        pairs = zip(self.times @ whole, self.times @ without, strict=True)
+        lost = np.array([self.bleu(a) - self.bleu(b) for a, b in pairs])
+        score = self.bleu(without.sum(axis=0))
+        low, high = np.quantile(lost, [0.025, 0.975])
+        names = ("bleu", "bleu_lost", "bleu_lost_low", "bleu_lost_high")
+        values = (score, self.bleu(whole.sum(axis=0)) - score, low, high)
+        return {name: round(float(value), 2) for name, value in zip(names, values, strict=True)}
+
+
+def groups(model: Transformer) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """What is removed together: each head, each attention, each kind."""
+    with record_attention(model) as weights, torch.no_grad():
+        model.eval()(torch.tensor([[3, 2]]), torch.tensor([[1]]))
+    heads = [(name, head) for name, array in weights.items() for head in range(array.size(1))]
+    yield from ((f"{name}, head {head}", [(name, head)]) for name, head in heads)
+    yield from ((f"{name}, all heads", [h for h in heads if h[0] == name]) for name in weights)
+    for stack, role in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross")):
+        chosen = [h for h in heads if h[0].startswith(stack) and h[0].endswith(role)]
+        yield f"{stack} {role}, all layers", chosen
+
+
+def main() -> None:
+    """Translate, remove, translate again, write the result."""
+    from provenance import provenance, write_result  # here, so that a page can import the functions above
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--translator", default="tatoeba_de_en", help="name or folder (default: tatoeba_de_en)")
+    parser.add_argument("--sentences", type=int, help="of the test split, evenly spaced (default: all)")
+    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    started = time.monotonic()
+
+    translator = Translator.load(args.translator)
+    pairs = load_pairs("tatoeba", "test", translator.source, translator.target)
+    every = max(1, len(pairs) // args.sentences) if args.sentences else 1
+    pairs = pairs[::every][: args.sentences]
+    sources = [source for source, _ in pairs]
+    encoded = translator.encode(pairs)
+
+    scorer = Scorer([target for _, target in pairs], args.seed)
+    hypotheses = translator.translate(sources)
+    whole = scorer.counts(hypotheses)
+    removed = []
+    for name, heads in groups(translator.model):
+        with heads_removed(translator.model, heads):
+            scores = scorer.cost(whole, scorer.counts(translator.translate(sources)))
+            nats = math.log(perplexity(translator.model, token_batches(encoded, 4000)))
+        removed.append({"removed": name, "heads": heads, "nats_per_token": round(nats, 4), **scores})
+        print(f"{time.monotonic() - started:5.0f} s  {removed[-1]}", flush=True)
+
+    eos_id = translator.model.config.eos_id
+    written = [[*translator.target_tokenizer.encode(text), eos_id] for text in hypotheses]
+    translated = maps(translator, sources, written)
+    habits = [
+        {"attention": name, "head": head} | {key: [round(x, 4) for x in pair] for key, pair in found.items()}
+        for (name, head), found in head_habits(translated).items()
+    ]
+    weights = find_folder(args.translator) / "model.safetensors"
+    path = write_result(
+        "head_ablation",
+        {
+            "what": "heads of a trained translator: what they look at, and what is lost without them",
+            "data": f"Tatoeba, {translator.source} to {translator.target}, test: {len(pairs):,} pairs",
+            "translator": args.translator,
+            "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest() if weights.exists() else None,
+            "sentences": len(pairs),
+            "decoding": "greedy",
+            "bleu": round(scorer.bleu(whole.sum(axis=0)), 2),
+            "bleu_signature": scorer.signature(),
+            "nats_per_token": round(math.log(perplexity(translator.model, token_batches(encoded, 4000))), 4),
+            "resamples": RESAMPLES,
+            "removed": removed,
+            "habits": habits,
+            "crossings": crossings(translated, sources),
+            **provenance(args.seed, time.monotonic() - started),
+        },
+    )
+    print(f"written to {path.name}")
+
+
+if __name__ == "__main__":
+    main()
