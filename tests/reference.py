@@ -401,3 +401,41 @@ def bleu(hypotheses, references, longest=4):
     said, wanted = sum(map(len, hypotheses)), sum(map(len, references))
     brevity_penalty = 1.0 if said >= wanted else math.exp(1 - wanted / said)
     return 100 * brevity_penalty * math.exp(logarithms)
+
+
+def matrix_product(a, b):
+    """a (rows, inner) times b (inner, columns) -> the product, and the multiply-adds it took."""
+    product = np.zeros((len(a), len(b[0])))
+    multiply_adds = 0
+    for i in range(len(a)):
+        for j in range(len(b[0])):
+            for k in range(len(b)):
+                product[i, j] += a[i][k] * b[k][j]
+                multiply_adds += 1
+    return product, multiply_adds
+
+
+def forward_multiply_adds(c, source_length, target_length):
+    """One sentence pair through a model of the sizes c, one token and one matrix at a time."""
+    keys, values, outputs = (c.d_model * c.num_heads * width for width in (c.d_k, c.d_v, c.d_v))
+    one_pair = c.num_heads * (c.d_k + c.d_v)  # a query meets a key: a score, then its share of the average
+    count = 0
+    for _ in range(c.num_layers):
+        for _ in range(source_length):  # encoder
+            count += keys + keys + values  # its own query, key and value
+            for _ in range(source_length):
+                count += one_pair
+            count += outputs + 2 * c.d_model * c.d_ff
+            count += keys + values  # what the decoder's cross-attention takes from the memory
+        for position in range(target_length):  # decoder
+            count += keys + keys + values
+            for _ in range(position + 1):  # the future is masked
+                count += one_pair
+            count += outputs
+            count += keys  # the query of cross-attention
+            for _ in range(source_length):
+                count += one_pair
+            count += outputs + 2 * c.d_model * c.d_ff
+    for _ in range(target_length):
+        count += c.d_model * c.vocabulary_size  # logits
+    return count
