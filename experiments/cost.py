@@ -4,8 +4,6 @@ from collections.abc import Sequence
 
 from transformer_lib import TransformerConfig
 
-BYTES_PER_PARAMETER = 16  # float32: the weight, its gradient, and Adam's two averages
-
 
 def forward_flops(
     config: TransformerConfig,
@@ -45,6 +43,11 @@ def forward_flops(
 def training_flops(config: TransformerConfig, source_lengths: Sequence[int], target_lengths: Sequence[int]) -> int:
     """Operations of a training step: each product of the forward pass has two more of its size in the backward pass."""
     return 3 * sum(forward_flops(config, source_lengths, target_lengths).values())
+
+
+def state_bytes(parameters: int) -> int:
+    """Bytes that training in float32 keeps for the parameters: weight, gradient, and Adam's two averages."""
+    return 4 * (1 + 1 + 2) * parameters
 
 
 def intensity(rows: int, inner: int, columns: int, bytes_per_number: int = 4) -> float:

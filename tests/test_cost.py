@@ -8,7 +8,7 @@ import pytest
 import reference
 import torch
 from conftest import ROOT
-from cost import BYTES_PER_PARAMETER, forward_flops, intensity, training_flops
+from cost import forward_flops, intensity, state_bytes, training_flops
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lib import Transformer, TransformerConfig, record_attention
@@ -69,8 +69,7 @@ def test_the_benchmarks_count_the_same(monkeypatch):
     lengths = [(side != work.PAD).sum(dim=1).tolist() for side in (batch.source, batch.target_output)]
     config = TransformerConfig(vocabulary_size=50, num_layers=2, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8)
     assert training_flops(config, *lengths) == sum(work.training_flops(shape, batch).values())
-    for name in ("work",):
-        sys.modules.pop(name)
+    sys.modules.pop("work")
 
 
 def test_weights_gradients_and_adam_take_sixteen_bytes_a_parameter():
@@ -81,7 +80,7 @@ def test_weights_gradients_and_adam_take_sixteen_bytes_a_parameter():
     numbers = list(model.parameters()) + [p.grad for p in model.parameters()]
     numbers += [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
     found = sum(tensor.numel() * tensor.element_size() for tensor in numbers)
-    assert found == BYTES_PER_PARAMETER * sum(p.numel() for p in model.parameters())
+    assert found == state_bytes(sum(p.numel() for p in model.parameters()))
 
 
 def test_intensity_of_a_square_product_is_a_sixth_of_its_side_in_float32():
