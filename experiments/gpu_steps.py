@@ -25,6 +25,7 @@ from cost import training_flops
 from provenance import RESULTS, ROOT, provenance, write_result
 
 from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
+from transformer_lib.config import Precision
 from transformer_lib.data import Batch
 from transformer_lib.training import adam, train
 
@@ -40,7 +41,7 @@ class Form:
 
     name: str
     written_out: bool = False
-    precision: str = "fp32"
+    precision: Precision = "fp32"
     compile: bool = False
 
 

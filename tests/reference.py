@@ -404,7 +404,7 @@ def bleu(hypotheses, references, longest=4):
 
 
 def matrix_product(a, b):
-    """a (rows, inner) times b (inner, columns) -> the product, and the multiply-adds it took."""
+    """(rows, inner) times (inner, columns) -> the product, its multiply-adds."""
     product = np.zeros((len(a), len(b[0])))
     multiply_adds = 0
     for i in range(len(a)):
@@ -416,9 +416,11 @@ def matrix_product(a, b):
 
 
 def forward_multiply_adds(c, source_length, target_length):
-    """One sentence pair through a model of the sizes c, one token and one matrix at a time."""
-    keys, values, outputs = (c.d_model * c.num_heads * width for width in (c.d_k, c.d_v, c.d_v))
-    one_pair = c.num_heads * (c.d_k + c.d_v)  # a query meets a key: a score, then its share of the average
+    """One pair through a model of sizes c, a token and a matrix at a time."""
+    keys = c.d_model * c.num_heads * c.d_k  # a matrix of queries or of keys
+    values = outputs = c.d_model * c.num_heads * c.d_v
+    # A query meets a key: a score, then its share of the average.
+    one_pair = c.num_heads * (c.d_k + c.d_v)
     count = 0
     for _ in range(c.num_layers):
         for _ in range(source_length):  # encoder
@@ -426,7 +428,7 @@ def forward_multiply_adds(c, source_length, target_length):
             for _ in range(source_length):
                 count += one_pair
             count += outputs + 2 * c.d_model * c.d_ff
-            count += keys + values  # what the decoder's cross-attention takes from the memory
+            count += keys + values  # for the decoder's cross-attention
         for position in range(target_length):  # decoder
             count += keys + keys + values
             for _ in range(position + 1):  # the future is masked
