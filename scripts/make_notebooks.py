@@ -36,6 +36,11 @@ METADATA = {
 
 
 RECORDED = re.compile(r'Path\("\.\./(experiments/results/[\w-]+\.json)"\)\.read_text\("utf-8"\)')
+# A result that may not be recorded yet, as a chapter asks for it. The formatter may break the line anywhere.
+MAY_BE_RECORDED = re.compile(
+    r'(?P<read>json\.loads\(\s*Path\("\.\./(?P<file>experiments/results/[\w-]+\.json)"\)\.read_text\("utf-8"\)\s*\))'
+    r'\s+if\s+Path\(\s*"\.\./(?P=file)"\s*\)\.exists\(\)\s+else\s+None'
+)
 
 
 def _with_records(source: str, root: Path) -> str:
@@ -53,7 +58,10 @@ def _with_records(source: str, root: Path) -> str:
             raise PageError(f"{match[1]} cannot be written into a notebook")
         return f'r"""{compact}"""'
 
-    return RECORDED.sub(text, source)
+    def read_or_none(match: re.Match[str]) -> str:
+        return match["read"] if (root / match["file"]).exists() else "None  # not yet recorded"
+
+    return RECORDED.sub(text, MAY_BE_RECORDED.sub(read_or_none, source))
 
 
 def _is_run(block: Block) -> bool:

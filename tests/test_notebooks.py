@@ -328,6 +328,20 @@ def test_a_result_that_is_not_recorded_yet_stays_a_file_to_look_for(convert: Con
     assert convert(f"```{{code-cell}}\nfound = {read}\n```") == [("code", f"found = {read}")]
 
 
+@pytest.mark.parametrize("layout", ["{0} if {1} else None", "(\n    {0}\n    if {1}\n    else None\n)"])
+@pytest.mark.parametrize(("name", "recorded"), [("seeded_defects", RECORDED), ("on_a_gpu", None)])
+def test_a_result_that_is_not_yet_recorded_is_none_in_the_notebook(
+    convert: Convert, layout: str, name: str, recorded: Any
+) -> None:
+    path = f'Path("../experiments/results/{name}.json")'
+    read = layout.format(f'json.loads({path}.read_text("utf-8"))', f"{path}.exists()")
+    [(_, source)] = convert(f"```{{code-cell}}\nimport json\nfound = {read}\n```")
+    assert "experiments" not in source
+    names: dict[str, Any] = {}
+    exec(source, names)
+    assert names["found"] == recorded
+
+
 def test_lists_of_contents_and_references_are_left_out(convert: Convert) -> None:
     assert convert("```{tableofcontents}\n```\n\n```{bibliography}\n:filter: docname in docnames\n```") == []
 

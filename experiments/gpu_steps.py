@@ -1,0 +1,174 @@
+"""What each saving brings to a training step on a GPU, one by one, and what larger batches bring.
+
+    python experiments/gpu_steps.py            writes experiments/results/gpu_steps.json; on a GPU, some minutes
+    ... --smoke --device cpu                   every form of the step at a tiny size; nothing is recorded
+
+The steps are those of `transformer_lib.training.train`, on sentences of one length, so without padding. Each form of
+the step has a fresh model and the same batch; its first steps are not timed. Every step ends by reading the loss, which
+waits for the device. The limits of the device are measured in the same run: a large product, and a large copy.
+"""
+
+import argparse
+import functools
+import json
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from cost import training_flops
+from provenance import RESULTS, ROOT, provenance, write_result
+
+from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
+from transformer_lib.config import Precision
+from transformer_lib.data import Batch
+from transformer_lib.training import adam, train
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from run import gpu_peak
+
+LENGTH = 32  # tokens of a sentence on either side
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to make the same step; each in the list adds something to the one before it."""
+
+    name: str
+    written_out: bool = False
+    precision: Precision = "fp32"
+    compile: bool = False
+
+
+FORMS = (
+    Form("float32, attention written out", written_out=True),
+    Form("+ fused attention"),
+    Form("+ bf16", precision="bf16"),
+    Form("+ compiled", precision="bf16", compile=True),
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is trained and how often."""
+
+    config: TransformerConfig
+    tokens: int  # of the batch on which the forms are compared, on each side
+    sweep: tuple[int, ...]  # tokens of the batches that the last form gets
+    warm_up: int
+    steps: int
+
+
+FULL = Work(BASE, 8192, tuple(1024 * 2**i for i in range(6)), warm_up=8, steps=30)
+SMOKE = Work(
+    TransformerConfig(vocabulary_size=50, num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8),
+    2 * LENGTH,
+    (LENGTH, 2 * LENGTH),
+    warm_up=1,
+    steps=2,
+)
+
+
+def random_batch(config: TransformerConfig, tokens: int, seed: int = 0) -> Batch:
+    """So many tokens on each side, in sentences of one length, without padding."""
+    dice = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, config.vocabulary_size, (2, tokens // LENGTH, LENGTH), generator=dice)
+    return Batch(
+        source=ids[0], target_input=ids[1], target_output=ids[1].roll(-1, dims=1), target_tokens=ids[1].numel()
+    )
+
+
+def measure(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
+    """Speed and memory of one form of the step on a batch of so many tokens."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model = Transformer(work.config).to(device)
+    settings = TrainingConfig(
+        num_steps=work.warm_up + work.steps, batch_tokens=tokens, precision=form.precision, compile=form.compile
+    )
+    batch = random_batch(work.config, tokens).to(device)
+    on_gpu = device.startswith("cuda")
+    if on_gpu:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    with record_attention(model) if form.written_out else nullcontext():
+        records = list(train(model, adam(model, settings), [batch] * settings.num_steps, settings))
+    seconds = [record.seconds for record in records[work.warm_up :]]
+    lengths = [LENGTH] * (tokens // LENGTH)
+    speed = tokens / statistics.median(seconds)
+    return {
+        "tokens": tokens,
+        "tokens_per_second": round(speed),
+        "slowest": round(tokens / max(seconds)),
+        "fastest": round(tokens / min(seconds)),
+        "first_step_seconds": round(records[0].seconds, 3),
+        "tflops": round(training_flops(work.config, lengths, lengths) / tokens * speed / 1e12, 4),
+        "peak_memory_gb": round(torch.cuda.max_memory_allocated() / 1e9, 3) if on_gpu else None,
+        "loss_first_last": [round(records[i].loss_nats_per_token, 3) for i in (0, -1)],
+    }
+
+
+def measured(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
+    """The same; where the device has not memory enough, that."""
+    try:
+        found = measure(form, work, tokens, device)
+    except torch.OutOfMemoryError:
+        found = {"tokens": tokens, "out_of_memory": True}
+    print(f"{form.name}, {tokens} tokens: {found}", file=sys.stderr, flush=True)
+    return found
+
+
+def copy_gb_per_s(device: str, numbers: int) -> float:
+    """GB/s of a large copy, read and written."""
+    source = torch.randn(numbers, device=device)
+    target = torch.empty_like(source)
+    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
+    best = 0.0
+    for _ in range(10):
+        wait()
+        start = time.perf_counter()
+        target.copy_(source)
+        wait()
+        best = max(best, 2 * 4 * numbers / (time.perf_counter() - start) / 1e9)
+    return best
+
+
+def main() -> None:
+    """Measure the limits, the forms of the step and the batches; write what was found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--smoke", action="store_true", help="tiny sizes; written to a folder that is thrown away")
+    parser.add_argument("--folder", type=Path, help="where to write (default: the recorded results)")
+    args = parser.parse_args()
+    on_gpu = args.device.startswith("cuda")
+    if not args.smoke and not (on_gpu and torch.cuda.is_available()):
+        raise SystemExit("gpu_steps is recorded on a GPU alone; --smoke --device cpu shows whether it runs")
+    if args.smoke:  # the last stage of compilation needs a C++ compiler, and minutes
+        torch.compile = functools.partial(torch.compile, backend="aot_eager")
+    started = time.monotonic()
+    work = SMOKE if args.smoke else FULL
+    peak = gpu_peak(args.device, 64 if args.smoke else 8192)
+    result = {
+        "what": "one training step in its forms, and on batches of several sizes",
+        "model": asdict(work.config) | {"parameters": count_parameters(work.config)},
+        "sentence_tokens": LENGTH,
+        "steps": {"not_timed": work.warm_up, "timed": work.steps},
+        "peak_tflops_bf16": {name: value and round(value, 4) for name, value in peak.items()},
+        "copy_gb_per_s": round(copy_gb_per_s(args.device, (1 << 12) if args.smoke else (1 << 29)), 1),
+        "forms": {form.name: measured(form, work, work.tokens, args.device) for form in FORMS},
+        "batches": [measured(FORMS[-1], work, tokens, args.device) for tokens in work.sweep],
+        **provenance(0, time.monotonic() - started),
+    }
+    folder = args.folder or (Path(tempfile.mkdtemp(prefix="gpu-steps-")) if args.smoke else RESULTS)
+    path = write_result("gpu_steps", result, folder)
+    print(json.dumps(result["forms"], indent=1))
+    print(f"written to {path}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What a step costs: equal to the loops, to PyTorch's counter and to the benchmarks' own count."""
+
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import reference
+import torch
+from conftest import ROOT
+from cost import forward_flops, intensity, state_bytes, training_flops
+from torch.utils.flop_counter import FlopCounterMode
+
+from transformer_lib import Transformer, TransformerConfig, record_attention
+from transformer_lib.data import make_batch
+from transformer_lib.training import TrainingConfig, adam, train
+
+# Widths that no other width equals: an exchanged pair would show.
+SIZES = TransformerConfig(vocabulary_size=23, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
+
+
+@contextmanager
+def counted():
+    """What PyTorch counts while it runs; attention written out, because of the fused kernel it knows too little."""
+    with FlopCounterMode(display=False) as counter:
+        yield counter.get_total_flops
+
+
+def test_a_matrix_product_takes_rows_times_inner_times_columns():
+    a, b = np.random.default_rng(0).normal(size=(2, 3, 4))[:, :, :3], np.ones((3, 4))
+    product, multiply_adds = reference.matrix_product(a[0, :2], b)
+    np.testing.assert_allclose(product, a[0, :2] @ b)
+    assert multiply_adds == 2 * 3 * 4
+
+
+@pytest.mark.parametrize(("source", "target"), [(1, 1), (4, 7), (9, 3)])
+def test_flops_are_two_for_each_multiply_add_of_the_loops(source, target):
+    expected = 2 * reference.forward_multiply_adds(SIZES, source, target)
+    assert sum(forward_flops(SIZES, [source], [target]).values()) == expected
+
+
+def test_a_batch_costs_what_its_sentences_cost():
+    pairs = [(4, 7), (9, 3), (1, 1)]
+    together = forward_flops(SIZES, *zip(*pairs, strict=True))
+    for part, flops in together.items():
+        assert flops == sum(forward_flops(SIZES, [s], [t])[part] for s, t in pairs)
+
+
+def test_flops_are_those_that_pytorch_counts():
+    torch.manual_seed(0)
+    source, target = torch.randint(3, 23, (5, 9)), torch.randint(3, 23, (5, 4))
+    model = Transformer(SIZES)
+    with record_attention(model), counted() as total:
+        logits = model(source, target)
+        forward = total()
+        logits.sum().backward()
+        both = total()
+    expected = sum(forward_flops(SIZES, [9] * 5, [4] * 5, whole_square=True).values())
+    assert forward == expected
+    assert both == 3 * expected
+
+
+def test_the_benchmarks_count_the_same(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import work
+
+    shape = work.Shape(vocabulary=50, d_model=16, num_layers=2, num_heads=2, d_ff=24)
+    batch = work.training_batches(work.Work(shape=shape, batches=1, target_tokens=40, lengths=(3, 9)))[0]
+    lengths = [(side != work.PAD).sum(dim=1).tolist() for side in (batch.source, batch.target_output)]
+    config = TransformerConfig(vocabulary_size=50, num_layers=2, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8)
+    assert training_flops(config, *lengths) == sum(work.training_flops(shape, batch).values())
+    sys.modules.pop("work")
+
+
+def test_weights_gradients_and_adam_take_sixteen_bytes_a_parameter():
+    model = Transformer(SIZES)
+    config = TrainingConfig(num_steps=1, batch_tokens=100)
+    optimizer = adam(model, config)
+    next(train(model, optimizer, [make_batch([([3], [4, 5])])], config))
+    numbers = list(model.parameters()) + [p.grad for p in model.parameters()]
+    numbers += [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
+    found = sum(tensor.numel() * tensor.element_size() for tensor in numbers)
+    assert found == state_bytes(sum(p.numel() for p in model.parameters()))
+
+
+def test_intensity_of_a_square_product_is_a_sixth_of_its_side_in_float32():
+    assert intensity(60, 60, 60) == pytest.approx(60 / 6)
+    assert intensity(60, 60, 60, bytes_per_number=2) == pytest.approx(60 / 3)
+    # One row: each weight is read for two operations.
+    assert intensity(1, 4096, 4096) == pytest.approx(0.5, abs=1e-3)
