@@ -24,19 +24,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from cost import training_flops
 from provenance import RESULTS, ROOT, provenance, write_result
 
 from transformer_lib import cli, count_parameters
-from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.evaluation import bleu
-from transformer_lib.training import passes
 from transformer_lib.translator import Translator, Weights
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from run import gpu_peak
-from work import PaddedBatch, Shape, training_flops
 
 BEAM = 5  # as in the literature on this corpus; the paper's is 4
 TEST = "test_2016_flickr"
@@ -236,15 +234,8 @@ def _training_summary(task: Task) -> dict[str, Any]:
 def _flops_per_target_token(task: Task, translator: Translator) -> float:
     source, target = task.run.direction.split("-")
     ids = translator.encode(load_pairs("multi30k", "val", source, target))
-    config = translator.model.config
-    shape = Shape(config.vocabulary_size, config.d_model, config.num_layers, config.num_heads, config.d_ff)
-    settings = TrainingConfig(batch_tokens=task.config.training["batch_tokens"])
-    flops = tokens = 0.0
-    for batch, _ in zip(passes(ids, settings), range(4), strict=False):
-        padded = PaddedBatch(batch.source, batch.target_input, batch.target_output, batch.target_tokens)
-        flops += sum(training_flops(shape, padded).values())
-        tokens += batch.target_tokens
-    return flops / tokens
+    sides = [[len(side) + 1 for side in sentences] for sentences in zip(*ids, strict=True)]  # <eos> too
+    return training_flops(translator.model.config, *sides) / sum(sides[1])
 
 
 def _peak_memory(device: str) -> float:

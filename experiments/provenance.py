@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -34,7 +35,7 @@ def provenance(seed: int, seconds: float) -> dict[str, Any]:
     versions |= {name: version(name) for name in packages}
     today = datetime.datetime.now(datetime.UTC)
     return {
-        "command": " ".join(["python", *_relative(sys.argv)]),
+        "command": shlex.join(["python", *_relative(sys.argv)]),
         "commit": COMMIT,
         "seed": seed,
         "device": _device(),
