@@ -149,7 +149,7 @@ def main() -> None:
         "table_1",
         {
             "what": "time and peak memory of one forward pass of each layer type of Table 1 against the length n",
-            "data": "random vectors, one sequence, single precision, one thread; median processor time of repeated calls",
+            "data": "random vectors, one sequence, single precision, one thread; median processor time of some calls",
             "sizes": {"d": D, "k": K, "r": R, "lengths": LENGTHS, "lengths_for_the_exponent": LENGTHS[-LONG_END:]},
             "repeats": args.repeats,
             "layers": layers,

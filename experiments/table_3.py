@@ -1,7 +1,7 @@
 """The rows of Table 3, scaled down: several seeds of each, with intervals.
 
     TRANSFORMER_LIB_DATA=... python experiments/table_3.py                     Multi30k, English to German, on a GPU
-    ... --minutes 9                                                            no run starts after so long; call it again
+    ... --minutes 9                                                            no run starts after that; call it again
     python experiments/table_3.py --data number_words                          a small version for one CPU core
     python experiments/table_3.py --smoke                                      every stage at a tiny size
 
