@@ -25,9 +25,19 @@ D, K, R = 128, 3, 33  # the width, the kernel, the neighbourhood; odd, so that b
 LENGTHS = [2**i for i in range(5, 13)]  # 32 to 4096
 LONG_END = 4  # so many of the longest lengths give the exponent
 
+Layer = Callable[[Tensor], Tensor]
 
-def restricted_attention(query: Tensor, key: Tensor, value: Tensor, r: int) -> Tensor:
-    """Each query looks at the r keys around it; (n, d_k), (n, d_k), (n, d_v)."""
+
+def windowed_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    r: int,
+) -> Tensor:
+    """Each query looks at the r keys around it, r odd.
+
+    query and key (n, d_k), value (n, d_v) -> (n, d_v).
+    """
     reach = r // 2
 
     def around(states: Tensor) -> Tensor:
@@ -41,23 +51,26 @@ def restricted_attention(query: Tensor, key: Tensor, value: Tensor, r: int) -> T
     return output[:, 0]
 
 
-def make_layers(d: int, k: int, r: int) -> dict[str, Callable[[Tensor], Tensor]]:
-    """The layer types of Table 1 by name: functions of x (n, d) to (n, d)."""
+def make_layers(d: int, k: int, r: int) -> dict[str, Layer]:
+    """The layer types of Table 1: functions of x (n, d) to (n, d)."""
     recurrent = nn.GRU(d, d)
     convolution = nn.Conv1d(d, d, k, padding="same")
+
+    def fused(x: Tensor) -> Tensor:
+        head = x[None, None]  # (1, 1, n, d)
+        return F.scaled_dot_product_attention(head, head, head)[0, 0]
+
     return {
         "self-attention": lambda x: scaled_dot_product_attention(x, x, x)[0],
-        "self-attention, fused": lambda x: F.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None])[
-            0, 0
-        ],
+        "self-attention, fused": fused,
         "recurrent": lambda x: recurrent(x)[0],
         "convolutional": lambda x: convolution(x.mT[None])[0].mT,
-        "restricted": lambda x: restricted_attention(x, x, x, r),
+        "restricted": lambda x: windowed_attention(x, x, x, r),
     }
 
 
-def multiplications(layer: Callable[[Tensor], Tensor], n: int, d: int) -> int:
-    """How many pairs of numbers the layer's matrix products multiply; 0 if a fused kernel hides them."""
+def multiplications(layer: Layer, n: int, d: int) -> int:
+    """Pairs of numbers that its matrix products multiply; 0: a fused kernel."""
     with FlopCounterMode(display=False) as counter:
         layer(torch.randn(n, d))
     return counter.get_total_flops() // 2  # it counts the additions, too
@@ -68,7 +81,7 @@ def sequential_operations(result: Tensor) -> int:
     length: dict[Any, int] = {}
     stack = [result.grad_fn]
     while stack:
-        before = [node for node, _ in stack[-1].next_functions if node is not None]
+        before = [node for node, _ in stack[-1].next_functions if node]
         missing = [node for node in before if node not in length]
         if missing:
             stack += missing
@@ -79,17 +92,18 @@ def sequential_operations(result: Tensor) -> int:
 
 
 def exponent(lengths: Sequence[int], values: Sequence[float]) -> float:
-    """The slope of the straight line through the points in logarithms: p if values grow as n to the power of p."""
+    """p if the values grow as n to the power of p: the slope in logarithms."""
     x, y = ([math.log(v) for v in side] for side in (lengths, values))
     return statistics.linear_regression(x, y).slope
 
 
 def median_seconds(function: Callable[[], Any], repeats: int) -> float:
-    """The median processor time of a call on this thread, after one that does not count."""
+    """Median processor time of a call on this thread, after a warm-up."""
     function()
     seconds = []
     for _ in range(repeats):
-        started = time.thread_time()  # what other programs take meanwhile is not in it
+        # Processor time: what other programs take meanwhile is not in it.
+        started = time.thread_time()
         function()
         seconds.append(time.thread_time() - started)
     return statistics.median(seconds)
@@ -108,7 +122,7 @@ def peak_megabytes(function: Callable[[], Any]) -> float:
     return peak / 1e6
 
 
-def measure(layer: Callable[[Tensor], Tensor], lengths: Sequence[int], repeats: int) -> dict[str, Any]:
+def measure(layer: Layer, lengths: Sequence[int], repeats: int) -> dict[str, Any]:
     """Time, memory and counts of one layer at each length; the exponents of time and memory at the long end."""
     seconds, megabytes, products = [], [], []
     for n in lengths:
