@@ -79,7 +79,7 @@ def multiplications(layer: Layer, n: int, d: int) -> int:
 def sequential_operations(result: Tensor) -> int:
     """Operations on the longest path from the inputs to this result."""
     length: dict[Any, int] = {}
-    stack = [result.grad_fn]
+    stack: list[Any] = [result.grad_fn]
     while stack:
         before = [node for node, _ in stack[-1].next_functions if node]
         missing = [node for node in before if node not in length]
@@ -113,7 +113,8 @@ def peak_megabytes(function: Callable[[], Any]) -> float:
     """The most memory that PyTorch's tensors took at one time during a call, without what was there before."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         function()
-    events = profiler.profiler.kineto_results.events()  # type: ignore[union-attr]
+    recorded: Any = profiler.profiler  # its memory events have no public name
+    events = recorded.kineto_results.events()
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
     held = peak = 0
     for _, nbytes in changes:

@@ -39,9 +39,14 @@ RECORDED = re.compile(r'Path\("\.\./(experiments/results/[\w-]+\.json)"\)\.read_
 
 
 def _with_records(source: str, root: Path) -> str:
-    """The code with each recorded result that it reads from a file written out: a notebook stands alone."""
+    """The code with each recorded result that it reads from a file written out: a notebook stands alone.
+
+    What is not recorded yet stays a path; the page deals with the missing file, and so does the notebook.
+    """
 
     def text(match: re.Match[str]) -> str:
+        if not (root / match[1]).exists():
+            return match[0]
         recorded = json.loads((root / match[1]).read_text("utf-8"))
         compact = json.dumps(recorded, ensure_ascii=False, separators=(",", ":")).replace("},{", "},\n{")
         if json.loads(compact) != recorded or '"""' in compact:

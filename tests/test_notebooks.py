@@ -323,6 +323,11 @@ def test_a_recorded_result_is_written_into_the_notebook(convert: Convert) -> Non
     assert names["found"] == RECORDED
 
 
+def test_a_result_that_is_not_recorded_yet_stays_a_path(convert: Convert) -> None:
+    body = 'text = Path("../experiments/results/not_yet.json").read_text("utf-8")'
+    assert convert(f"```{{code-cell}}\n{body}\n```") == [("code", body)]
+
+
 def test_lists_of_contents_and_references_are_left_out(convert: Convert) -> None:
     assert convert("```{tableofcontents}\n```\n\n```{bibliography}\n:filter: docname in docnames\n```") == []
 
