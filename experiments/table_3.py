@@ -184,6 +184,7 @@ def _parsed() -> argparse.Namespace:
         "--rows", nargs="+", choices=list(TABLE_3), metavar="ROW", help="default: all; on number words a few"
     )
     parser.add_argument("--seeds", type=int, default=3, help="runs of each row (default: 3)")
+    parser.add_argument("--steps", type=int, help="of training, in place of those of SCALES; a result of its own")
     parser.add_argument("--workers", type=int, default=8 if cuda else 1, help="runs side by side")
     parser.add_argument("--minutes", type=float, default=math.inf, help="start no run after so long")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
@@ -192,7 +193,8 @@ def _parsed() -> argparse.Namespace:
     args = parser.parse_args()
     if args.smoke:
         args.folder = args.folder or Path(tempfile.mkdtemp(prefix="table-3-smoke-"))
-    args.folder = args.folder or Path("checkpoints/table_3") / args.data
+    args.name = "smoke" if args.smoke else args.data + (f"_{args.steps}_steps" if args.steps else "")
+    args.folder = args.folder or Path("checkpoints/table_3") / args.name
     args.rows = args.rows or (list(TABLE_3) if args.data == "multi30k" else FEW_ROWS)
     return args
 
@@ -202,6 +204,7 @@ def main() -> None:
     args = _parsed()
     started = time.monotonic()
     scale = SCALES["smoke" if args.smoke else args.data]
+    scale = replace(scale, num_steps=args.steps or scale.num_steps)
     args.folder.mkdir(parents=True, exist_ok=True)
     deadline = time.time() + 60 * args.minutes
     # Seeds outside, rows inside: a call that is cut leaves whole tables behind.
@@ -217,7 +220,7 @@ def main() -> None:
         return
     origin = provenance(0, time.monotonic() - started)
     path = write_result(
-        f"table_3_{'smoke' if args.smoke else args.data}",
+        f"table_3_{args.name}",
         {
             "what": f"Table 3's rows scaled down, {args.seeds} seeds each, English to German, on {scale.data}",
             "data": f"{scale.data}: train to learn, val to score; beam {BEAM}, no averaging, as in the paper's table",
