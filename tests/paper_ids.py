@@ -34,7 +34,5 @@ PAPER_IDS = {
 
 # Ids that lack a function, a test or a chapter, each with its reason.
 EXCEPTIONS = {
-    "table-1": "typed in tests/paper_tables.py and proved by counting; the other layer types have no place in the "
-    "package, and the chapter that measures them is not written",
     "table-2": "results of other systems, typed in tests/paper_tables.py: there is no function of the library to show",
 }

@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
+import reference
+import table_1
 import torch
 from paper_tables import FLOPS_PER_SECOND, GPUS, TABLE_1, TABLE_2, TABLE_4, TRAINING_RUNS, training_cost
 from torch import nn
@@ -35,6 +38,7 @@ def restricted(x, _k, r):
     return scaled_dot_product_attention(x[0][:, None], around, around)[0][None, :, 0]
 
 
+MEASURED = ["self-attention", "recurrent", "convolutional", "restricted"]  # of experiments/table_1.py
 LAYERS = {
     "self-attention": self_attention,
     "recurrent": recurrent,
@@ -95,6 +99,51 @@ def test_measured_path_lengths_are_those_of_table_1(n):
     assert layers_until_the_ends_meet(dilated, n) == steps
     reach = formula(TABLE_1["self-attention (restricted)"].maximum_path_length, n=n - 1, r=r // 2)
     assert layers_until_the_ends_meet(banded, n) == math.ceil(reach)
+
+
+@pytest.mark.paper("table-1")
+@pytest.mark.parametrize("r", [1, 3, 5, 13, 31])
+def test_attention_in_windows_is_attention_under_a_band(r):
+    query, key = torch.randn(2, 13, 7).double().unbind(0)
+    value = torch.randn(13, 5).double()
+    place = torch.arange(13)
+    band = (place[:, None] - place).abs() <= r // 2  # (13 queries, 13 keys)
+
+    found = table_1.windowed_attention(query, key, value, r)
+    expected, _ = scaled_dot_product_attention(query, key, value, band)
+    arrays = (x.numpy() for x in (query, key, value))
+    in_loops = reference.restricted_attention(*arrays, r)
+
+    assert torch.allclose(found, expected, rtol=1e-12, atol=1e-12)
+    assert np.allclose(found, in_loops, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.paper("table-1")
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_measured_layers_cost_what_table_1_says(name):
+    constant = {"recurrent": 6, "convolutional": 1}.get(name, 2)
+    row = TABLE_1[name if name in TABLE_1 else f"self-attention ({name})"]
+    for n, d, k, r in [(16, 8, 3, 5), (40, 8, 5, 9), (16, 24, 3, 7)]:
+        layer = table_1.make_layers(d, k, r)[name]
+        counted = table_1.multiplications(layer, n, d)
+        entry = formula(row.operations_per_layer, n=n, d=d, k=k, r=r)
+        assert counted == constant * entry
+
+
+@pytest.mark.paper("table-1")
+@pytest.mark.parametrize("n", [2, 9, 27, 28, 40])
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("r", [3, 5, 9])
+def test_searched_path_lengths_are_those_of_table_1(n, k, r):
+    def longest(reads):
+        return reference.maximum_path_length(n, reads)
+
+    assert longest(lambda _, i: range(n)) == 1
+    assert longest(lambda _, i: (i - 1, i)) == n - 1
+    assert longest(lambda _, i: range(i - k + 1, i + 1)) == math.ceil((n - 1) / (k - 1))
+    layers = longest(lambda step, i: range(i - (k - 1) * k**step, i + 1, k**step))
+    assert k ** (layers - 1) < n <= k**layers
+    assert longest(lambda _, i: range(i - r // 2, i + r // 2 + 1)) == math.ceil((n - 1) / (r // 2))
 
 
 @pytest.mark.paper("table-1")
