@@ -20,7 +20,7 @@ def scaled_dot_product_attention(
         Attention(query, key, value) = softmax(query keyᵀ / √d_k) value
 
     Source: equation (1), section 3.2.1 [eq-1]; footnote 4 for 1/√d_k [scale].
-    Source: n² · d multiplications, twice, for n queries and n keys, Table 1 [table-1].
+    Source: n² · d multiplications, twice, Table 1 [table-1].
 
     Args:
         mask: True where the query may look at the key.
