@@ -42,7 +42,6 @@ def train(folder: Path, args: argparse.Namespace) -> None:
         raise SystemExit(status)
     note = folder / "trained.json"
     before = json.loads(note.read_text("utf-8")) if note.exists() else []
-    before = before if isinstance(before, list) else [before]
     note.write_text(json.dumps([*before, provenance(args.seed, time.monotonic() - started)], indent=1))
 
 

@@ -10,6 +10,7 @@ Reading either runs no code.
 """
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,6 +62,7 @@ class Translator:
         """Write everything, the weights in 8 bits: a quarter of their size, and close to what they were."""
         self.save(folder)
         save_file(quantize(self.model.state_dict()), folder / MODEL)
+        shutil.copymode(folder / "translator.json", folder / MODEL)  # safetensors makes files for their owner alone
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu", checkpoint: Weights = "latest") -> "Translator":
