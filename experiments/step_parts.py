@@ -20,12 +20,13 @@ from typing import Any
 import torch
 from provenance import ROOT, provenance, write_result
 
-from transformer_lib import Transformer, TransformerConfig
+from transformer_lib import Transformer
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import Batch
 from transformer_lib.training import adam, batch_loss
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from peers.this import model_config
 from work import FULL, TINY, Work, training_batches
 
 STEPS = 6  # of each precision in a round, and of a process whose memory is watched
@@ -42,20 +43,8 @@ GROUPS = {
 
 def prepared(work: Work) -> tuple[Transformer, torch.optim.Optimizer, list[Batch]]:
     """Model, optimizer and batches of the benchmark."""
-    shape = work.shape
-    head = shape.d_model // shape.num_heads
     torch.manual_seed(0)
-    config = TransformerConfig(
-        vocabulary_size=shape.vocabulary,
-        num_layers=shape.num_layers,
-        d_model=shape.d_model,
-        d_ff=shape.d_ff,
-        num_heads=shape.num_heads,
-        d_k=head,
-        d_v=head,
-        p_drop=shape.p_drop,
-    )
-    model = Transformer(config).train()
+    model = Transformer(model_config(work.shape)).train()
     optimizer = adam(model, TrainingConfig())
     for group in optimizer.param_groups:
         group["lr"] = 1e-4
