@@ -19,8 +19,10 @@ FILES = {
     "vega/build/vega.min.js": "vega.min.js",
     "vega-lite/build/vega-lite.min.js": "vega-lite.min.js",
     "vega-embed/build/vega-embed.min.js": "vega-embed.min.js",
-    "mathjax/es5/tex-mml-chtml.js": "mathjax/tex-mml-chtml.js",
 }
+# MathJax in one file of the parts that the pages use. The ready-made combinations hold the menu as well, which
+# weighs as much as half of the rest and is switched off here.
+MATHJAX = ("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex", "a11y/assistive-mml")
 FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 SOURCE_MAP = re.compile(rb"\n?//# sourceMappingURL=\S+\s*$")
 
@@ -43,10 +45,21 @@ def copy_files(modules: Path) -> None:
         destination.parent.mkdir(parents=True, exist_ok=True)
         # A source map that is not there makes developer tools report a failed request.
         destination.write_bytes(SOURCE_MAP.sub(b"\n", (modules / source).read_bytes()))
+    bundle_mathjax(modules / "mathjax" / "es5")
     fonts = VENDOR / "mathjax/output/chtml/fonts/woff-v2"
     fonts.mkdir(parents=True, exist_ok=True)
     for font in sorted((modules / FONTS).glob("*.woff")):
         shutil.copyfile(font, fonts / font.name)
+
+
+def bundle_mathjax(parts: Path) -> None:
+    """Join the parts; the last line tells MathJax's loader that it need not fetch them."""
+    sources = [SOURCE_MAP.sub(b"", (parts / f"{name}.js").read_bytes()).rstrip() for name in MATHJAX]
+    loaded = json.dumps(MATHJAX[1:]).encode()
+    joined = b"\n".join([*sources, b"MathJax.loader.preLoad(..." + loaded + b");\n"])
+    target = VENDOR / "mathjax" / "tex-chtml.js"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(joined)
 
 
 def bundled(modules: Path, names: list[str]) -> list[str]:
