@@ -54,10 +54,10 @@ def shorten(text: str) -> str:
     text = " ".join(text.split())
     if len(text) <= LONGEST:
         return text
-    for mark in (". ", "; ", ": ", ", "):
-        cut = text.rfind(mark, 0, LONGEST - 1)
-        if cut >= LONGEST * 2 // 3:
-            return text[:cut].rstrip(",;:. ") + "."
+    for mark in (r"\. ", "; ", ": ", r"(?<!\d), "):  # not inside "1, 8 or 32"
+        cuts = [match.start() for match in re.finditer(mark, text[:LONGEST])]
+        if cuts and cuts[-1] >= LONGEST * 2 // 3:
+            return text[: cuts[-1]] + "."
     return text[: LONGEST - 1].rsplit(" ", 1)[0].rstrip(",;:. ") + "…"
 
 

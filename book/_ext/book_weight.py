@@ -31,6 +31,8 @@ ICON_RULE = re.compile(r"((?:\.fa-[\w-]+:{1,2}before,?)+)\{content:\"[^\"]*\"\}"
 CODE_POINT = re.compile(r"\\([0-9a-f]{4})\b|([\ue000-\uf8ff])")
 FONT_SOURCES = re.compile(r'url\(([^)]*/)(fa-[\w-]+)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)')
 SOURCE_MAP = re.compile(r"\n?(?:/[/*])# sourceMappingURL=\S+(?: ?\*/)?\s*$")
+METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+DECIMALS = re.compile(r"(?<![\w#.(])(-?[1-9]\d*\.\d\d)\d+(?![\w.])")  # not of a scale, which stands in brackets
 PICTURE = re.compile(r'<img\b(?![^>]*\bwidth=)([^>]*?\bsrc="([^"]*_images/[^"]+\.png)"[^>]*?)(/?)>')
 BYTES = np.array([65536, 256, 1])  # a colour as one number, which sorts faster than three
 PALETTE = 256
@@ -87,6 +89,11 @@ def packed(data: bytes) -> bytes:
     buffer = io.BytesIO()
     few.save(buffer, "PNG", optimize=True)
     return min(data, buffer.getvalue(), key=len)
+
+
+def packed_drawing(text: str) -> str:
+    """An SVG of matplotlib with coordinates of a hundredth of a point, and without its note on who drew it."""
+    return DECIMALS.sub(r"\1", METADATA.sub("", text))
 
 
 def icons_used(site: Path) -> set[str]:
@@ -159,6 +166,8 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
         before = file.read_bytes()
         if (after := packed(before)) != before:
             file.write_bytes(after)
+    for file in sorted((site / "_images").glob("*.svg")):
+        file.write_text(packed_drawing(file.read_text("utf-8")), "utf-8")
     for file in [*site.glob("*.html"), *site.glob("book/*.html")]:
         before = file.read_text("utf-8")
         if (after := with_sizes(lightened(before, file.name), file.parent)) != before:
