@@ -14,7 +14,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book serve test test-fast check bench format notebooks address lock colab-check clean distclean
+.PHONY: help env book pdf serve test test-fast check bench format notebooks address lock colab-check clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -27,6 +27,9 @@ env: ## Make or update the environment .venv from the lock
 
 book: env ## Build the whole site from nothing, executing every page, into _build/html
 	@$(PY) scripts/build_book.py
+
+pdf: env ## Print the built site as one PDF and offer it on the pages; needs Chromium (make book pdf)
+	@$(PY) scripts/make_pdf.py
 
 serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@test -f _build/html/index.html || $(MAKE) --no-print-directory book

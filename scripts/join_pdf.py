@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import ArrayObject, DictionaryObject, NameObject
+from pypdf import PageObject, PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, StreamObject
 
 FRONT = 2  # the title page and the contents
 
@@ -30,9 +30,13 @@ class Chapter:
     def reader(self) -> PdfReader:
         return PdfReader(io.BytesIO(self.printed))
 
-    @property
+    @cached_property
     def length(self) -> int:
-        return len(self.reader.pages)
+        """The pages of its print, without an empty one at the end."""
+        pages = list(self.reader.pages)
+        while len(pages) > 1 and not pages[-1].extract_text().strip() and not pages[-1].images:
+            pages.pop()
+        return len(pages)
 
     @staticmethod
     def number(chapters: list["Chapter"]) -> None:
@@ -82,13 +86,19 @@ def stamps(chapters: list[Chapter]) -> str:
     return f"<html>{STYLE}{''.join(sections)}</html>"
 
 
+def once(title: str) -> str:
+    """A title once: Chromium writes one twice that it moved to the next page."""
+    half = len(title) // 2
+    return title[:half] if title[:half] == title[half:] else title
+
+
 def sections(chapter: Chapter) -> list[tuple[str, int]]:
     """Titles and pages of the sections under the chapter's title."""
     outline = next((item for item in chapter.reader.outline if isinstance(item, list)), [])
     found = []
     for item in outline:
         if not isinstance(item, list) and (page := chapter.reader.get_destination_page_number(item)) is not None:
-            found.append((str(item.title).rstrip("#").strip(), chapter.first_page + page))
+            found.append((once(str(item.title).strip()), chapter.first_page + page))
     return found
 
 
@@ -118,19 +128,48 @@ def keep_links_inside(writer: PdfWriter, chapters: list[Chapter], home: str) -> 
                 annotation[NameObject("/Dest")] = ArrayObject([where, NameObject("/Fit")])
 
 
+def stream(writer: PdfWriter, data: bytes, **entries: object) -> StreamObject:
+    """A compressed stream inside the file."""
+    new = StreamObject()
+    new.set_data(data)
+    packed = new.flate_encode()
+    for name, value in entries.items():
+        packed[NameObject(f"/{name}")] = value
+    return writer._add_object(packed)  # type: ignore[return-value]
+
+
+def stamp(writer: PdfWriter, page: PageObject, number: PageObject) -> None:
+    """Lay the page that holds the number over the page, without taking its drawing apart: that is slow, and grows."""
+    contents, own = number.get_contents(), page["/Contents"].get_object()
+    form = stream(
+        writer,
+        contents.get_data() if contents is not None else b"",
+        Type=NameObject("/XObject"),
+        Subtype=NameObject("/Form"),
+        BBox=number.mediabox.clone(writer),
+        Resources=number["/Resources"].clone(writer),
+    )
+    resources = page["/Resources"].get_object()
+    drawings = resources.setdefault(NameObject("/XObject"), DictionaryObject()).get_object()
+    drawings[NameObject("/PageNumber")] = form
+    inner = list(own) if isinstance(own, ArrayObject) else [page.raw_get("/Contents")]
+    before, after = stream(writer, b"q\n"), stream(writer, b"\nQ\nq /PageNumber Do Q\n")
+    page[NameObject("/Contents")] = ArrayObject([before, *inner, after])
+
+
 def joined(book: str, chapters: list[Chapter], front: bytes, numbers: bytes, home: str) -> tuple[bytes, int]:
     """The bytes of the whole book, and its number of pages."""
     writer = PdfWriter()
     writer.append(PdfReader(io.BytesIO(front)), pages=(0, FRONT), import_outline=False)
     for chapter in chapters:
-        writer.append(chapter.reader, import_outline=False)
+        writer.append(chapter.reader, pages=(0, chapter.length), import_outline=False)
     for page, number in zip(writer.pages[FRONT:], PdfReader(io.BytesIO(numbers)).pages, strict=False):
-        page.merge_page(number)
+        stamp(writer, page, number)
     write_outline(writer, chapters)
     keep_links_inside(writer, chapters, home)
     writer.add_metadata({"/Title": book, "/Subject": "Attention Is All You Need, explained, run, tested and trained"})
     writer.page_mode = "/UseOutlines"
-    writer.compress_identical_objects(remove_identicals=True, remove_orphans=True)
+    writer.compress_identical_objects()
     buffer = io.BytesIO()
     writer.write(buffer)
     return buffer.getvalue(), len(writer.pages)

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
 NAME = "the-executable-transformer.pdf"
 MARKER = "<!-- whole-book-pdf -->"
-ICON = '<span class="btn__icon-container"><i class="fas fa-file-pdf" aria-hidden="true"></i></span>'
+ICON = '<span class="btn__icon-container"><i class="fas fa-download" aria-hidden="true"></i></span>'
 MENU = re.compile(r'(<button onclick="window\.print\(\)".*?</button>\s*</li>)', re.DOTALL)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 MARGIN = {"top": "18mm", "bottom": "20mm", "left": "17mm", "right": "17mm"}

@@ -135,6 +135,8 @@ def trim_icons(site: Path) -> None:
     styles = site / "_static" / "styles"
     theme = styles / "pydata-sphinx-theme.css"
     fonts = sorted((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.ttf"))
+    if list((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.woff")) and not fonts:
+        return  # a second build over the first, which left the trimmed files as they were
     if not theme.exists() or not fonts:
         LOGGER.warning("the theme's icons are not where they were: book_weight.py must be taught the new place")
         return
