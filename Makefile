@@ -62,7 +62,7 @@ lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the 
 bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; another size: ARGS="--tiny")
 	@$(PYTHON) benchmarks/run.py $(ARGS)
 
-colab-check: env ## Run the notebooks as Colab would: its versions, an empty folder, an own installation
+colab-check: env ## Run the notebooks as Colab would, in an empty folder (newest versions: ARGS="--bounds newest")
 	$(PY) scripts/colab_check.py $(ARGS)
 
 clean: ## Remove what the commands built, but not the environment
