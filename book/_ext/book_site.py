@@ -22,6 +22,7 @@ import book_charts  # noqa: E402
 import book_pages  # noqa: E402
 import defect_table  # noqa: E402
 import paper_table  # noqa: E402
+import teaching_plan  # noqa: E402
 from address import Address  # noqa: E402
 from plain_markdown import task_words  # noqa: E402
 
@@ -56,6 +57,19 @@ class SeededDefects(SphinxDirective):
         table = defect_table.table(root, address_of(self.config))
         container = nodes.container(classes=["defect-table"])
         self.state.nested_parse(StringList(table.splitlines(), "tests/defects.py"), self.content_offset, container)
+        return [container]
+
+
+class TeachingPlan(SphinxDirective):
+    """`{teaching-plan}`: goals, time, exercises and points of every chapter."""
+
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        for page in root.glob("book/*.md"):
+            self.env.note_dependency(str(page))
+        container = nodes.container(classes=["teaching-plan"])
+        plan = teaching_plan.markdown(root).splitlines()
+        self.state.nested_parse(StringList(plan, "book"), self.content_offset, container)
         return [container]
 
 
@@ -107,6 +121,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
     app.add_directive("correspondence", Correspondence)
     app.add_directive("task", Task)
+    app.add_directive("teaching-plan", TeachingPlan)
     app.add_directive("rubric", Rubric, override=True)
     app.add_directive("seeded-defects", SeededDefects)
     app.connect("config-inited", silence_thebe)
