@@ -5,6 +5,7 @@ import io
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from pypdf import PageObject, PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, StreamObject
@@ -102,8 +103,8 @@ def sections(chapter: Chapter) -> list[tuple[str, int]]:
     return found
 
 
-def write_outline(writer: PdfWriter, chapters: list[Chapter]) -> None:
-    """Parts, chapters and sections, closed below the chapters."""
+def write_outline(writer: Any, chapters: list[Chapter]) -> None:
+    """Parts, chapters and sections, closed below the chapters; pypdf's decorator hides the types of this method."""
     part, parent = "", None
     for chapter in chapters:
         if chapter.part != part:
@@ -149,7 +150,7 @@ def stamp(writer: PdfWriter, page: PageObject, number: PageObject) -> None:
         BBox=number.mediabox.clone(writer),
         Resources=number["/Resources"].clone(writer),
     )
-    resources = page["/Resources"].get_object()
+    resources: Any = page["/Resources"].get_object()
     drawings = resources.setdefault(NameObject("/XObject"), DictionaryObject()).get_object()
     drawings[NameObject("/PageNumber")] = form
     inner = list(own) if isinstance(own, ArrayObject) else [page.raw_get("/Contents")]

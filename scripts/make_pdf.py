@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 from address import configured
 from join_pdf import Chapter, front_matter, joined, stamps
-from playwright.sync_api import BrowserContext, sync_playwright
+from playwright.sync_api import BrowserContext, PdfMargins, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
@@ -26,7 +26,7 @@ MARKER = "<!-- whole-book-pdf -->"
 ICON = '<span class="btn__icon-container"><i class="fas fa-download" aria-hidden="true"></i></span>'
 MENU = re.compile(r'(<button onclick="window\.print\(\)".*?</button>\s*</li>)', re.DOTALL)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-MARGIN = {"top": "18mm", "bottom": "20mm", "left": "17mm", "right": "17mm"}
+MARGIN: PdfMargins = {"top": "18mm", "bottom": "20mm", "left": "17mm", "right": "17mm"}
 SETTLED = """async () => {
   if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
   await document.fonts.ready;
