@@ -1,5 +1,6 @@
 """The parts of the local extension that lighten the pages and describe them."""
 
+import base64
 import io
 from pathlib import Path
 
@@ -67,6 +68,18 @@ def test_a_drawing_keeps_the_scale_of_its_letters() -> None:
     text = '<svg><metadata>who</metadata><path d="M 12.345678 -3.999999" transform="scale(0.015625 1.234567)"/></svg>'
     packed = book_weight.packed_drawing(text)
     assert packed == '<svg><path d="M 12.34 -3.99" transform="scale(0.015625 1.23)"/></svg>'
+
+
+def test_a_picture_inside_a_drawing_is_packed() -> None:
+    colours = np.random.default_rng(0).integers(0, 256, (8, 8, 3))
+    pixels = colours.repeat(50, axis=0).repeat(50, axis=1)
+    before = png(pixels)
+    text = f'<svg><image xlink:href="data:image/png;base64,\n{base64.b64encode(before).decode()}" id="a"/></svg>'
+    packed = book_weight.packed_drawing(text)
+    inside = base64.b64decode(packed.split("base64,")[1].split('"')[0])
+    assert len(inside) < len(before)
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(inside)).convert("RGB")), pixels)
+    assert packed.endswith('" id="a"/></svg>')
 
 
 def test_pictures_get_their_size(tmp_path: Path) -> None:

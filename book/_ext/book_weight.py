@@ -4,6 +4,7 @@ The theme draws its icons twice over, by a script of 1.5 MB and by fonts of 1,90
 every page. All of it is found from the built pages, so an icon that a page begins to use stays.
 """
 
+import base64
 import io
 import logging
 import re
@@ -32,6 +33,7 @@ CODE_POINT = re.compile(r"\\([0-9a-f]{4})\b|([\ue000-\uf8ff])")
 FONT_SOURCES = re.compile(r'url\(([^)]*/)(fa-[\w-]+)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)')
 SOURCE_MAP = re.compile(r"\n?(?:/[/*])# sourceMappingURL=\S+(?: ?\*/)?\s*$")
 METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+INLINE_PICTURE = re.compile(r"(data:image/png;base64,)\s*([A-Za-z0-9+/=\s]+)")
 DECIMALS = re.compile(r"(?<![\w#.(])(-?[1-9]\d*\.\d\d)\d+(?![\w.])")  # not of a scale, which stands in brackets
 PICTURE = re.compile(r'<img\b(?![^>]*\bwidth=)([^>]*?\bsrc="([^"]*_images/[^"]+\.png)"[^>]*?)(/?)>')
 BYTES = np.array([65536, 256, 1])  # a colour as one number, which sorts faster than three
@@ -92,8 +94,11 @@ def packed(data: bytes) -> bytes:
 
 
 def packed_drawing(text: str) -> str:
-    """An SVG of matplotlib with coordinates of a hundredth of a point, and without its note on who drew it."""
-    return DECIMALS.sub(r"\1", METADATA.sub("", text))
+    """An SVG of matplotlib: coordinates of a hundredth of a point, packed pictures, no note on who drew it."""
+    with_packed = INLINE_PICTURE.sub(
+        lambda match: match[1] + base64.b64encode(packed(base64.b64decode(match[2]))).decode(), METADATA.sub("", text)
+    )
+    return DECIMALS.sub(r"\1", with_packed)
 
 
 def icons_used(site: Path) -> set[str]:
