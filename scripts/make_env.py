@@ -1,5 +1,8 @@
 """Make the environment .venv from requirements-lock.txt, unless it is there and still right.
 
+    python scripts/make_env.py             .venv, for everything but grading
+    python scripts/make_env.py --grading   .venv-grading, for nbgrader; its kernels run in .venv, which comes first
+
 Uses nothing but the standard library, and no syntax newer than Python 3.6: its first job is to say clearly that
 Python is too old.
 """
