@@ -24,7 +24,7 @@ INTRODUCTION = """\
 
 Fill in the answer cells, and run the check below each: it says what it finds. A check gives half of the points of its
 exercise; the other half is for checks that the grader runs. Add cells where you like. Leave the checks as they are:
-whatever becomes of them, grading puts the original ones back. Before you hand in, restart the kernel and run all cells."""
+grading puts the original ones back. Before you hand in, restart the kernel and run all cells."""
 WRITTEN_STARTER = "*Write your answer here.*"
 CHECK = """\
 {definitions}
@@ -123,13 +123,14 @@ class AssignmentWriter:
         definitions, call = split_check(cells["check"])
         check = CHECK.format(definitions=definitions, call=call, passed=PASSED)
         hidden = HIDDEN.format(source=cells["hidden-check"])
-        own = sorted(bound(cells["answer"]) | bound(cells["solution"]))
+        asked = read(cells["check"]) | read(cells["hidden-check"])
+        names = sorted(asked & (bound(cells["answer"]) | bound(cells["solution"])))
         points = {"check": exercise.visible_points, "hidden": exercise.points - exercise.visible_points}
         self.cells.append(solution)
         for part, source in (("check", check), ("hidden", hidden)):
             name = f"{label}-{part}"
             role = _nbgrader(name, grade=True, locked=True, points=points[part])
-            self.cells.append(code(name, source, role, answer=label, names=own))
+            self.cells.append(code(name, source, role, answer=label, names=names))
         if explanation := self.plain.render(exercise.explanation):
             self.cells.append(text(f"{label}-explanation", explanation, book={"only": "instructor"}))
 

@@ -1,4 +1,4 @@
-"""What an instructor reads beside the assignments: a page of marking for each chapter, and one table of all exercises."""
+"""What an instructor reads beside the assignments: how each chapter is marked, and one table of all exercises."""
 
 import csv
 import io

@@ -29,11 +29,9 @@ ROOT = Path(__file__).resolve().parents[1]
 GRADING_PYTHON = ROOT / ".venv-grading" / "bin" / "python"
 
 
-def in_the_new_form(page: Page) -> bool:
+def has_tasks(page: Page) -> bool:
     """Whether the page has exercises that can be handed out."""
-    return any(block.name == "exercise-start" for block in page.blocks) and all(
-        block.name != "exercise" for block in page.blocks
-    )
+    return any(block.name == "task" for block in page.blocks)
 
 
 def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, list[Exercise]]]:
@@ -47,7 +45,7 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
     address = configured(ROOT)
     found = {}
     for page in pages:
-        if in_the_new_form(page) and (not names or page.name in names):
+        if has_tasks(page) and (not names or page.name in names):
             found[page.name] = (page, Plain(page, index, address, ROOT), exercises_of(page))
     if unknown := sorted(set(names or []) - set(found)):
         raise SystemExit(f"No exercises to hand out in: {', '.join(unknown)}. Chapters: `make assignments`.")

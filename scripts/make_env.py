@@ -52,7 +52,7 @@ def fingerprint():
 
 
 def install(update):
-    """Install the lock, then this package, whose dependencies are all in the lock; nbgrader needs no package of ours."""
+    """Install the lock; then this package, whose dependencies are all in the lock, or the kernel for grading."""
     if update:
         STAMP.unlink()
     else:

@@ -11,7 +11,7 @@ from typing import Any
 from nbclient.exceptions import CellTimeoutError, DeadKernelError  # pyright: ignore[reportMissingImports]
 from nbformat.v4 import new_output
 from nbgrader.preprocessors import Execute  # pyright: ignore[reportMissingImports]
-from traitlets import Integer, List
+from traitlets import Integer, Unicode
 
 STOPPED = {"ename": "TimeoutError", "traceback": []}
 IDLE_SECONDS = 5  # for a kernel to come to rest after its cell was stopped
@@ -29,7 +29,7 @@ class BoundedExecute(Execute):
     setup_seconds = Integer(180, help="for one cell of the chapter's").tag(config=True)
     notebook_seconds = Integer(600, help="for the whole notebook").tag(config=True)
     output_kilobytes = Integer(32, help="of what one cell prints").tag(config=True)
-    matplotlib_folder = List([], help="a folder for matplotlib's cache of fonts").tag(config=True)
+    matplotlib_folder = Unicode("", help="a folder for matplotlib's cache of fonts").tag(config=True)
     # What happened in this process's notebook, for the report.
     events: list[str] = []  # noqa: RUF012
 
@@ -49,13 +49,26 @@ class BoundedExecute(Execute):
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
 
+    def create_kernel_manager(self) -> Any:
+        """A manager that talks over sockets in the runtime folder: so it reaches a kernel that has no network."""
+        manager = super().create_kernel_manager()
+        manager.transport = "ipc"
+        manager.ip = str(Path(tempfile.mkdtemp(dir=self.folder)) / "k")
+        return manager
+
     def start_new_kernel(self, **options: Any) -> None:
         """Start a kernel in an empty folder, with few of the grader's environment variables."""
         home = tempfile.mkdtemp(dir=self.folder)
         environment = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-        environment |= {"HOME": home, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TOKENIZERS_PARALLELISM": "false"}
+        environment |= {
+            "HOME": home,
+            "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
         environment |= {"JUPYTER_RUNTIME_DIR": self.folder, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-        environment |= {"MPLCONFIGDIR": folder for folder in self.matplotlib_folder}
+        if self.matplotlib_folder:
+            environment["MPLCONFIGDIR"] = self.matplotlib_folder
         super().start_new_kernel(**{**options, "cwd": home, "env": environment})
 
     @staticmethod

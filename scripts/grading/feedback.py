@@ -68,5 +68,7 @@ class Presentation(NbGraderPreprocessor):
                 cell.metadata.outcome = _outcome(cell)
                 cell.metadata.hidden = BEGIN in cell.source
                 if cell.metadata.hidden:
-                    cell.source = cell.source[: cell.source.index(BEGIN)] + cell.source[cell.source.index(END) + len(END) :]
+                    cell.source = (
+                        cell.source[: cell.source.index(BEGIN)] + cell.source[cell.source.index(END) + len(END) :]
+                    )
         return nb, resources

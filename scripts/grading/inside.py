@@ -1,4 +1,4 @@
-"""Runs inside the kernel, as the module `_grader`: gives each check the names that the chapter gave, whatever became of them.
+"""Runs inside the kernel, as the module `_grader`: each check sees the names as the chapter gave them.
 
 A student's cell may overwrite `np`, `print` or a helper of the chapter, by accident or not. The student's functions
 keep their own names; a check sees the original ones and the answer. This stops accidents and simple tricks. It does

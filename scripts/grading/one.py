@@ -1,4 +1,4 @@
-"""Grading one submission, in a process of its own: rebuild, let nbgrader grade, write the feedback, note what happened."""
+"""Grading one submission: rebuild, let nbgrader grade, write the feedback, note what happened."""
 
 import hashlib
 import json
@@ -104,8 +104,7 @@ def _settings(job: Job) -> Any:
     settings.BoundedExecute.cell_seconds = job.limits.cell_seconds
     settings.BoundedExecute.notebook_seconds = job.limits.notebook_seconds
     settings.BoundedExecute.output_kilobytes = job.limits.output_kilobytes
-    settings.BoundedExecute.matplotlib_folder = [str(job.root / "cache" / "matplotlib")]
-    settings.KernelManager.transport = "ipc"  # sockets in a folder: a kernel without a network can be reached
+    settings.BoundedExecute.matplotlib_folder = str(job.root / "cache" / "matplotlib")
     settings.Application.log_level = "WARNING"
     return settings
 
@@ -114,7 +113,9 @@ def _outcomes(job: Job) -> dict[str, str]:
     """Check → what it said, from the notebook that nbgrader ran."""
     notebook = nbformat.read(job.autograded, 4)
     notebook, _ = Presentation().preprocess(notebook, {})
-    return {cell.metadata.nbgrader.grade_id: cell.metadata.outcome for cell in notebook.cells if "outcome" in cell.metadata}
+    return {
+        cell.metadata.nbgrader.grade_id: cell.metadata.outcome for cell in notebook.cells if "outcome" in cell.metadata
+    }
 
 
 def grade(job: Job) -> None:

@@ -1,10 +1,10 @@
 """Finding what was handed in: which file, whose, and of which chapter.
 
-    STUDENT/CHAPTER/CHAPTER.ipynb                           nbgrader's folders, also below `submitted/`
-    ada.ipynb, ada_attention.ipynb, ada__week3.ipynb        one folder of files: the student is what stands before _
-    lovelaceada_1234_56789_attention.ipynb                  Canvas, `Download Submissions` (also with _LATE_)
-    Ada Lovelace_1234_assignsubmission_file_x.ipynb         Moodle, `Download all submissions`
-    Ada Lovelace_1234_assignsubmission_file/x.ipynb         the same, in folders
+STUDENT/CHAPTER/CHAPTER.ipynb                           nbgrader's folders, also below `submitted/`
+ada.ipynb, ada_attention.ipynb, ada__week3.ipynb        one folder of files: the student is what stands before _
+lovelaceada_1234_56789_attention.ipynb                  Canvas, `Download Submissions` (also with _LATE_)
+Ada Lovelace_1234_assignsubmission_file_x.ipynb         Moodle, `Download all submissions`
+Ada Lovelace_1234_assignsubmission_file/x.ipynb         the same, in folders
 """
 
 import json
@@ -50,7 +50,7 @@ def _who(stem: str, chapters: set[str]) -> dict[str, str]:
     for chapter in chapters:
         if stem.endswith(f"_{chapter}"):
             return {"student": safe(stem.removesuffix(f"_{chapter}").rstrip("_"))}
-    return {"student": safe(stem.split("__")[0])}
+    return {"student": safe(stem.split("__", maxsplit=1)[0])}
 
 
 def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
