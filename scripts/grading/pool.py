@@ -8,6 +8,7 @@ import resource
 import signal
 import time
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
 from grading.one import Job, grade
@@ -56,7 +57,8 @@ def _in_a_group(job: Job) -> None:
 def grade_all(jobs: list[Job], at_once: int) -> None:
     """Grade several at a time, each in a process of its own, with a line on each."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["grading.one"])
+    context.set_forkserver_preload(["grading.one"])  # nbgrader once, not for each submission
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])  # where the server finds it
     running: dict[Any, tuple[Any, Job, float]] = {}
     waiting, done, start = list(reversed(jobs)), 0, time.monotonic()
     while waiting or running:
