@@ -95,7 +95,7 @@ def test_unclosed_and_old_forms_are_errors(tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     for text, message in {
         f"# P\n```{{exercise-start}} T\n:label: ex-one\n```\n{TASK}": "no {exercise-end}",
-        f"# P\n```{{exercise-start}} T\n:label: ex-one\n```\n{TASK}\n```{{exercise-end}}\n```": "has no {solution-start}",
+        f"# P\n```{{exercise-start}} T\n:label: ex-one\n```\n{TASK}\n```{{exercise-end}}\n```": "no {solution-start}",
         "# P\n```{exercise} T\n:label: ex-one\nDo.\n```": "write {exercise-start}",
     }.items():
         file.write_text(text, "utf-8")
