@@ -1,6 +1,7 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_charts.py (charts and pictures) and book_pages.py (the finished HTML).
+The rest of the work is in book_charts.py (charts and pictures), book_pages.py (the finished HTML) and book_sources.py
+(what can be downloaded).
 """
 
 import sys
@@ -20,6 +21,7 @@ sys.path.append(str(ROOT / "scripts"))
 
 import book_charts  # noqa: E402
 import book_pages  # noqa: E402
+import book_sources  # noqa: E402
 import defect_table  # noqa: E402
 import paper_table  # noqa: E402
 from address import Address  # noqa: E402
@@ -115,4 +117,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", book_charts.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("build-finished", book_pages.finish)
+    app.connect("build-finished", book_sources.publish)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
