@@ -17,7 +17,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book serve test test-fast check bench format notebooks assignments grade address lock colab-check clean distclean
+.PHONY: help env grading-env book serve test test-fast check bench format notebooks assignments grade mark address lock colab-check clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -62,9 +62,14 @@ notebooks: env ## Write notebooks/ anew from the chapters
 assignments: grading-env ## Write assignments/: for students, for instructors, rubrics (some: ARGS="attention masks")
 	@$(PY) scripts/make_assignments.py $(ARGS)
 
-grade: assignments ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER=attention] [OUT=grades]; runs students' code
+grade: grading-env ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER=attention] [OUT=grades]; runs students' code
 	@test -n "$(SUBMISSIONS)" || { echo "Name the folder: make grade SUBMISSIONS=folder"; exit 2; }
+	@test -d assignments/source || $(PY) scripts/make_assignments.py
 	@.venv-grading/bin/python scripts/grade.py "$(SUBMISSIONS)" --out "$(OUT)" $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
+
+mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
+	@cd "$(OUT)" && "$(CURDIR)/.venv-grading/bin/jupyter" server --ServerApp.default_url=/formgrader/gradebook \
+		--ServerApp.open_browser=True
 
 address: env ## Write the address set in _config.yml into the files that name it
 	$(PY) scripts/address.py

@@ -38,6 +38,7 @@ def write_class(folder: Path, assignments: Path, chapter: str, count: int) -> No
 
 
 def main() -> None:
+    """Make the class, grade it, print what it took."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--submissions", type=int, default=90)
     parser.add_argument("--chapter", default="attention")

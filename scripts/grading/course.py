@@ -27,7 +27,7 @@ TO_RELEASE = [LockCells, StudentVersion, ClearOutput, CheckCellMetadata, Compute
 TO_FINISH = [ClearHiddenTests, ComputeChecksums, CheckCellMetadata]
 # What `nbgrader formgrader` reads when an instructor marks written answers in the browser.
 CONFIG_FILE = """\
-# Written by scripts/grade.py. Start the form for written answers in this folder: see the book's page for instructors.
+# Written by scripts/grade.py. `make mark` starts the form for written answers in this folder.
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "{course}"
 c.CourseDirectory.root = r"{root}"
