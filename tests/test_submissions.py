@@ -26,13 +26,12 @@ def role(name: str, **flags: object) -> dict[str, object]:
 
 def assignment() -> Any:
     """A small assignment as it is handed out."""
+    check = role("ex-f-check", grade=True, locked=True, points=1) | {"book": {"answer": "ex-f", "names": ["f"]}}
     return notebook(
         new_markdown_cell("# Exercises", id="introduction"),
         new_code_cell("import math", id="setup", metadata=role("setup", locked=True)),
         new_code_cell("def f(x):\n    ...", id="ex-f", metadata=role("ex-f", solution=True)),
-        new_code_cell(
-            "assert f(1) == 2", id="ex-f-check", metadata=role("ex-f-check", grade=True, locked=True, points=1)
-        ),
+        new_code_cell("assert f(1) == 2", id="ex-f-check", metadata=check),
         new_markdown_cell("*Here.*", id="ex-why", metadata=role("ex-why", grade=True, solution=True, points=2)),
     )
 

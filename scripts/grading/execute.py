@@ -39,7 +39,7 @@ class BoundedExecute(Execute):
         self.iopub_timeout = IDLE_SECONDS
         self.extra_arguments = ["--HistoryManager.enabled=False"]
         self.deadline = time.monotonic() + self.notebook_seconds
-        self.to_replay: list[Any] = []
+        self.to_replay: list[tuple[Any, str, int]] = []
         self.printed = 0
         # Sockets lie in the runtime folder, and their names must be short.
         self.folder = tempfile.mkdtemp(prefix="grade-", dir="/tmp")
@@ -99,7 +99,7 @@ class BoundedExecute(Execute):
             return cell, resources
         survived = self._run(cell, self._sent(cell, role), index, name)
         if survived and role != "check":
-            self.to_replay.append((cell, role))
+            self.to_replay.append((cell, role, index))
         if role == "check":
             cell.outputs = [self._fair(output) for output in cell.outputs if output.output_type != "execute_result"]
         return cell, resources
@@ -134,11 +134,11 @@ class BoundedExecute(Execute):
         self.start_new_kernel()
         self.start_new_kernel_client()
         again, self.to_replay = self.to_replay, []
-        for cell, role in again:
+        for cell, role, index in again:
             copy = type(cell)(cell)
-            copy.outputs = []
-            if time.monotonic() < self.deadline and self._run(copy, self._sent(cell, role), 0, "a cell run again"):
-                self.to_replay.append((cell, role))
+            if time.monotonic() < self.deadline and self._run(copy, self._sent(cell, role), index, "a cell run again"):
+                self.to_replay.append((cell, role, index))
+            self.nb.cells[index] = cell  # nbclient put the copy there; its first outputs stay
 
     def output(self, outs: Any, msg: Any, display_id: Any, cell_index: int) -> Any:
         """Keep an output while the cell has not printed its share."""

@@ -49,7 +49,7 @@ def markdown(source: str, trusted: bool) -> str:
 def _outcome(cell: Any) -> str:
     """What a check said: its error's message, or the last line it printed."""
     printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
-    for output in cell.outputs:
+    for output in reversed(cell.outputs):  # of a stopped cell the last error says why
         if output.output_type == "error":
             last = output.evalue if output.ename == "AssertionError" else f"{output.ename}: {output.evalue}"
             before = "" if not printed.startswith("This came up") else printed.splitlines()[0] + " "

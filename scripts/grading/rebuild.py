@@ -82,13 +82,19 @@ def _defines(source: str) -> set[str]:
     return names | {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 
+def _asked(release: Any) -> dict[str, set[str]]:
+    """Answer → the names that its checks read from it."""
+    books = [cell.metadata.get("book", {}) for cell in release.cells]
+    return {book["answer"]: set(book["names"]) for book in books if book.get("names")}
+
+
 def _places(release: Any, submitted: Any) -> dict[int, int]:
     """Place of a submitted cell → place of the release's cell that it stands for; each of the latter once."""
     known: dict[str, int] = {}
     for place, cell in enumerate(release.cells):
         known[_grade_id(cell)] = place
         known.setdefault(str(cell.get("id", "")), place)
-    by_source = {cell.source: place for place, cell in enumerate(release.cells)}
+    asked = _asked(release)
     found: dict[int, int] = {}
 
     def claim(number: int, place: int | None) -> None:
@@ -98,10 +104,12 @@ def _places(release: Any, submitted: Any) -> dict[int, int]:
 
     for number, cell in enumerate(submitted.cells):
         claim(number, next((known[name] for name in cell["names"] if name in known), None))
-    for number, cell in enumerate(submitted.cells):
-        claim(number, by_source.get(cell.source))
+    for place, cell in enumerate(release.cells):  # locked cells without their names: by their source
+        for number, other in enumerate(submitted.cells):
+            if cell.source == other.source and not _is_answer(cell):
+                claim(number, place)
     for place, cell in enumerate(release.cells):  # answers without their names: by what they define
-        if _is_answer(cell) and place not in found.values() and (names := _defines(cell.source)):
+        if _is_answer(cell) and (names := asked.get(_grade_id(cell))):
             for number, other in enumerate(submitted.cells):
                 if names <= _defines(other.source):
                     claim(number, place)
