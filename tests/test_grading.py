@@ -34,7 +34,8 @@ def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
             pytest.fail("needs .venv-grading: run `make grading-env`")
         pytest.skip("needs .venv-grading: run `make grading-env`")
-    shared = tmp_path_factory.getbasetemp().parent / "assignments"
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "assignments"
     with FileLock(f"{shared}.lock"):
         if not (shared / "complete").exists():
             make_assignments.write_sources(shared)

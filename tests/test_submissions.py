@@ -148,11 +148,13 @@ def test_answers_come_from_the_student_and_all_else_from_the_assignment(tmp_path
 def test_lost_metadata_does_not_lose_answers(tmp_path: Path, kept: str) -> None:
     mine = assignment()
     mine.cells[2].source = "import os\ndef f(x):\n    return 2 * x"
+    mine.cells[4].source = "Because."
     for number, one in enumerate(mine.cells):
         one.metadata = {}
         one["id"] = one["id"] if kept == "ids" else f"x{number}"
     rebuilt, _ = rebuild(assignment(), submitted(tmp_path, mine))
     assert "return 2 * x" in rebuilt.cells[2].source
+    assert rebuilt.cells[4].source == "Because."
     assert [one.metadata for one in rebuilt.cells[:5]] == [one.metadata for one in assignment().cells]
 
 

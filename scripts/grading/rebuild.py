@@ -2,7 +2,7 @@
 
 nbgrader restores the source of a changed test, but gives up on a deleted or renamed one. Here every cell of the
 assignment comes from the release; from the submission come the answers, found by nbgrader's id, by the cell's id, by
-the names that they define, and the cells that the student added, which stay where they were.
+the names that they define or by their place, and the cells that the student added, which stay where they were.
 """
 
 import ast
@@ -113,6 +113,10 @@ def _places(release: Any, submitted: Any) -> dict[int, int]:
             for number, other in enumerate(submitted.cells):
                 if names <= _defines(other.source):
                     claim(number, place)
+    for place, cell in enumerate(release.cells):  # what is left: by standing behind the exercise's text
+        before = next((number for number, other in found.items() if other == place - 1), None)
+        if _is_answer(cell) and before is not None and before + 1 < len(submitted.cells):
+            claim(before + 1, place)
     return found
 
 
