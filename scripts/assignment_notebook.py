@@ -8,6 +8,7 @@ import json
 
 import nbformat
 from address import Address
+from assignment_papers import explanation
 from book_index import Page
 from exercise_context import bound, cells_before, needed_cells, read
 from exercises import PASSED, Exercise, exercises_of, split_check
@@ -131,13 +132,13 @@ class AssignmentWriter:
             name = f"{label}-{part}"
             role = _nbgrader(name, grade=True, locked=True, points=points[part])
             self.cells.append(code(name, source, role, answer=label, names=names))
-        if explanation := self.plain.render(exercise.explanation):
-            self.cells.append(text(f"{label}-explanation", explanation, book={"only": "instructor"}))
+        if words := explanation(self.plain, exercise):
+            self.cells.append(text(f"{label}-explanation", words, book={"only": "instructor"}))
 
     def _written(self, exercise: Exercise) -> None:
         """One cell of prose, marked by hand; the rubric stands in the instructor's version."""
         rubric = [f"- {points} points: {self.plain.inline(words, exercise.line)}" for points, words in exercise.rubric]
-        answer = "\n\n".join([self.plain.render(exercise.explanation), "**Rubric**\n\n" + "\n".join(rubric)])
+        answer = "\n\n".join([explanation(self.plain, exercise), "**Rubric**\n\n" + "\n".join(rubric)])
         role = _nbgrader(exercise.label, grade=True, solution=True, points=exercise.points)
         self.cells.append(text(exercise.label, answer, nbgrader=role, book={"starter": WRITTEN_STARTER}))
 

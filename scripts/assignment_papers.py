@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 from book_index import Page
 from exercises import Exercise
@@ -13,6 +14,15 @@ RUBRIC_HEAD = """\
 
 {count} exercises, {points} points, about {minutes} minutes. {by_hand} points are given by hand; a student who hands in
 the starters unchanged gets none."""
+
+
+def explanation(plain: Plain, exercise: Exercise) -> str:
+    """The words of a solution, with the code that it only shows."""
+    shown = [
+        replace(block, kind="fence", name="python") if block.name == "code-cell" else block
+        for block in exercise.explanation
+    ]
+    return plain.render(shown)
 
 
 def rows(page: Page, plain: Plain, exercises: list[Exercise]) -> list[dict[str, object]]:
@@ -69,7 +79,7 @@ def _section(page: Page, plain: Plain, exercise: Exercise) -> str:
     else:
         lines = [f"| {points} | {plain.inline(words, exercise.line)} |" for points, words in exercise.rubric]
         parts.append("\n".join(["| points | for |", "|---|---|", *lines]))
-    parts.append(plain.render(exercise.explanation))
+    parts.append(explanation(plain, exercise))
     parts += [
         f"A typical mistake, which costs {wrong.loses} of {exercise.points} points:\n\n```python\n{wrong.source}\n```"
         for wrong in exercise.wrong_answers

@@ -16,6 +16,7 @@ delete what you can delete. Grade as a user who owns nothing else, in a containe
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -45,9 +46,10 @@ def is_done(job: Job) -> bool:
 
 
 def network() -> str:
-    """What the kernels will have, in words."""
+    """Try once what the kernels can do without, tell them, and say it in words."""
     command = [KERNEL_PYTHON, ROOT / "scripts" / "grading" / "kernel.py", "--probe"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    os.environ["GRADING_NETWORK"] = "0" if said == "no network" else "1"
     return "no network" if said == "no network" else "the NETWORK (this system does not let a user switch it off)"
 
 

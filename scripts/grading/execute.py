@@ -15,7 +15,8 @@ from traitlets import Integer, Unicode
 
 STOPPED = {"ename": "TimeoutError", "traceback": []}
 IDLE_SECONDS = 5  # for a kernel to come to rest after its cell was stopped
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "GRADING_MEMORY_MB", "GRADING_CPU_SECONDS", "GRADING_FILE_MB")
+LIMITS = ("GRADING_MEMORY_MB", "GRADING_CPU_SECONDS", "GRADING_FILE_MB", "GRADING_NETWORK")
+KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", *LIMITS)
 
 
 def error_output(name: str, message: str) -> Any:
