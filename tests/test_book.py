@@ -80,8 +80,6 @@ def test_the_minutes_at_the_exercises_are_those_of_the_tasks(chapter):
 
 @with_exercises
 def test_exercises_are_whole(chapter):
-    if "```{task}" not in chapter.read_text("utf-8"):
-        pytest.skip("exercises in the old form")
     found = exercises_of(read_page(chapter))  # raises for whatever an exercise lacks
     assert 3 <= len(found) <= 7
     assert sum(exercise.is_graded_by_machine for exercise in found) >= 3
