@@ -3,7 +3,7 @@
     python experiments/number_words.py
 
 The command line's own `train`, a minute or two on one CPU core, to exact translations of numbers it has never seen.
-The book's page with the translator in the browser uses what is packed here.
+The book's page with the translator in the browser uses what is packed here: run scripts/export_onnx.py after it.
 """
 
 import argparse
@@ -64,14 +64,15 @@ with spaces between the parts. It comes with `transformer_lib`. This card is wri
     echo "four hundred forty seven" | python -m transformer_lib translate {NAME}
 
 {result["parameters"]:,} parameters, the weights in 8 bits: {sum(result["bytes"].values()) / 1e3:.0f} kB with the
-vocabulary. {", ".join(result["model"])}; {", ".join(result["training"])}, seed {result["seed"]}:
+vocabulary. {", ".join(result["model"])};
+{", ".join(result["training"])}, seed {result["seed"]}:
 {result["target_tokens_seen"] / 1e6:.1f} million target tokens, {result["seconds"]:.0f} seconds in all on
 {result["device"]}, {result["threads"]} thread(s), beside other work; commit {result["commit"]}.
 
 Of 1,000 numbers that training never saw, {100 * result["exact_match"]["test"]:.1f} % come out exactly as they should
 (recorded {result["date"]}).
 
-It knows the {result["vocabulary"]} words of the numbers from 0 to 999,999, and no others.
+It knows the {result["vocabulary"]} English and German words of the numbers from 0 to 999,999, and no others.
 """
 
 
