@@ -38,13 +38,17 @@ globalThis.LiveTranslator ??= {};
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
+  const blobAddress = (content, type) => URL.createObjectURL(new Blob([content], { type }));
+
   async function startRuntime(folder) {
     await loadScript(`${folder}vendor/onnxruntime/ort.wasm.min.js`);
     await loadScript(`${folder}live/onnxruntime.js`);
     const { module, wasm } = received.get("onnxruntime");
     ort.env.wasm.numThreads = 1; // more would need headers that a plain web server does not send
-    ort.env.wasm.wasmBinary = await unpacked(wasm);
-    ort.env.wasm.wasmPaths = { mjs: URL.createObjectURL(new Blob([module], { type: "text/javascript" })) };
+    ort.env.wasm.wasmPaths = {
+      mjs: blobAddress(module, "text/javascript"),
+      wasm: blobAddress(await unpacked(wasm), "application/wasm"),
+    };
   }
 
   let runtime = null;
