@@ -233,7 +233,9 @@ class Plain:
 
     def live_translator(self, _block: Block) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""
-        return f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
+        return (
+            f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
+        )
 
     def correspondence(self, block: Block) -> str:
         rows = paper_table.load_rows(self.root / "tests" / "correspondence.py")

@@ -104,7 +104,9 @@ def licences(modules: Path, names: list[str]) -> str:
     for name in bundled(modules, names):
         package = manifest(modules / name)
         texts = sorted(path for path in (modules / name).iterdir() if path.stem.upper() in {"LICENSE", "LICENCE"})
-        missing = MIT.format(holder=HOLDERS[name]) if name in HOLDERS else f"({package.get('license')}; no licence file)"
+        missing = (
+            MIT.format(holder=HOLDERS[name]) if name in HOLDERS else f"({package.get('license')}; no licence file)"
+        )
         text = texts[0].read_text("utf-8").strip() if texts else missing
         packages_of.setdefault(text, []).append(f"{name} {package['version']} ({package.get('license')})")
     parts = [f"{', '.join(packages)}\n\n{text}\n" for text, packages in packages_of.items()]

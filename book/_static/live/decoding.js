@@ -79,7 +79,7 @@ globalThis.LiveTranslator ??= {};
 
   const finishedHypothesis = (tokens, total) => ({ tokens, total, score: total / penalty(tokens.length) });
 
-  /** The beamSize likeliest candidates grow side by side. Yields after each step; the last has the best finished one. */
+  /** The beamSize likeliest candidates grow side by side. Yields after each step the likeliest, at last the winner. */
   async function* beamSearch(step, sourceLength, beamSize = 4) {
     const limit = sourceLength + EXTRA;
     let beams = [{ tokens: [], total: 0 }];
@@ -101,10 +101,13 @@ globalThis.LiveTranslator ??= {};
       finished = finished.sort((a, b) => b.score - a.score).slice(0, beamSize);
       const worstKept = finished.length === beamSize ? finished.at(-1).score : -Infinity;
       const done = length === limit || beams[0].total / penalty(length) <= worstKept;
-      yield { beams, finished, attention: attention(beams[0].parent), done };
       if (done) {
+        const { tokens } = finished[0];
+        const winner = await step([[BOS, ...tokens.slice(0, -1)]]);
+        yield { tokens, beams, finished, attention: winner.attention(0), done };
         return;
       }
+      yield { tokens: beams[0].tokens, beams, finished, attention: attention(beams[0].parent), done };
     }
   }
 

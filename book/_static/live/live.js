@@ -173,16 +173,11 @@
 
   const written = (id) => shown.translator.targetTokenizer.vocabulary[id];
 
-  function currentTokens() {
-    const last = shown.steps.at(-1);
-    return shown.beamSize === 1 ? last.tokens : last.done ? last.finished[0].tokens : last.beams[0].tokens;
-  }
-
   function show() {
     const focused = document.activeElement?.closest(".live-steps button");
     const row = focused?.closest("tr").rowIndex;
     const column = focused?.parentElement.cellIndex;
-    const text = shown.translator.targetTokenizer.decode(currentTokens());
+    const text = shown.translator.targetTokenizer.decode(shown.steps.at(-1).tokens);
     find(".live-translation").textContent = text + (shown.steps.at(-1).done ? "" : " …");
     LiveTranslator.drawSteps(result, shown.steps, shown.beamSize, written, choose);
     if (focused) {
@@ -207,10 +202,10 @@
   }
 
   function showHead() {
-    const { attention, tokens, beams } = shown.steps.at(-1);
+    const { attention, tokens } = shown.steps.at(-1);
     const [name, number] = head.split("/");
     const source = shown.source.map((id) => shown.translator.sourceTokenizer.vocabulary[id]);
-    const [rows, columns] = LiveTranslator.axes(name, source, (tokens ?? beams[0].tokens).map(written));
+    const [rows, columns] = LiveTranslator.axes(name, source, tokens.map(written));
     const matrix = attention[name][number].map((row) => [...row]);
     find(".live-chosen").textContent = `${name}, head ${number}`;
     LiveTranslator.drawLarge(find(".live-large"), matrix, rows, columns, `${name}, head ${number}`);

@@ -121,8 +121,7 @@ globalThis.LiveTranslator ??= {};
       for await (last of search(step, source.length, beamSize === 1 ? [] : beamSize)) {
         // The last one counts.
       }
-      const tokens = beamSize === 1 ? last.tokens : last.finished[0].tokens;
-      return { source, tokens, text: this.targetTokenizer.decode(tokens), attention: last.attention };
+      return { source, ...last, text: this.targetTokenizer.decode(last.tokens) };
     }
   }
 

@@ -7,7 +7,7 @@ globalThis.LiveTranslator ??= {};
   const { element } = LiveTranslator;
   const NOTES = {
     1: "The five likeliest next tokens. Press another one to see where the sentence would have gone.",
-    4: "The four candidates after each step, with the logarithm of their probability. What ends leaves the beam; the best finished one wins, its score divided by the length penalty.",
+    4: "The four candidates after each step, with the logarithm of their probability. What ends leaves the beam and stands in the last row, with its score: the same divided by the length penalty. The best score wins.",
   };
 
   function header(labels) {
@@ -29,12 +29,20 @@ globalThis.LiveTranslator ??= {};
     return element("tr", {}, numbered(i), ...cells);
   }
 
-  function beamRow({ beams }, i, written) {
-    const cells = beams.map(({ tokens, total }) => {
-      const text = tokens.map(written).join(" ");
-      return element("td", {}, element("b", { textContent: text }), ` ${total.toFixed(2)}`);
+  function hypotheses(found, value, written) {
+    return found.map((one) => {
+      const text = one.tokens.map(written).join(" ");
+      return element("td", {}, element("b", { textContent: text }), ` ${one[value].toFixed(2)}`);
     });
-    return element("tr", {}, numbered(i), ...cells);
+  }
+
+  function beamRows(steps, written) {
+    const rows = steps.map(({ beams }, i) =>
+      element("tr", {}, numbered(i), ...hypotheses(beams, "total", written)),
+    );
+    const { finished } = steps.at(-1);
+    const label = element("th", { scope: "row", textContent: "finished" });
+    return finished.length ? [...rows, element("tr", {}, label, ...hypotheses(finished, "score", written))] : rows;
   }
 
   /** Draw the steps so far. `written` turns an id into its text; `choose(step, id)` is called for another token. */
@@ -43,9 +51,8 @@ globalThis.LiveTranslator ??= {};
     const count = beamSize === 1 ? 5 : beamSize;
     const names = Array.from({ length: count }, (_, i) => (i === 0 ? "likeliest" : `${i + 1}`));
     place.querySelector(".live-steps thead").replaceChildren(header(["step", ...names]));
-    const rows = steps.map((step, i) =>
-      beamSize === 1 ? greedyRow(step, i, written, choose) : beamRow(step, i, written),
-    );
+    const rows =
+      beamSize === 1 ? steps.map((step, i) => greedyRow(step, i, written, choose)) : beamRows(steps, written);
     place.querySelector(".live-steps tbody").replaceChildren(...rows);
   }
 
