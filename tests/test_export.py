@@ -1,5 +1,7 @@
 """The ONNX files of the page `live`: they are what the exporter writes, and compute what the library computes."""
 
+import base64
+import gzip
 import hashlib
 import json
 import random
@@ -9,6 +11,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+import book_live
 import numpy as np
 import onnx
 import onnxruntime
@@ -114,6 +117,18 @@ def test_padding_is_no_key():
     padded = run(LIVE / f"{name}.onnx", torch.nn.functional.pad(source, (0, 3)), target_input)
     torch.testing.assert_close(padded["logits"], alone["logits"], atol=1e-4, rtol=0)
     assert not padded["decoder.1.cross"][..., 4:].any()
+
+
+@every_translator
+def test_the_script_that_the_page_loads_holds_the_very_file(name):
+    content = json.loads(book_live.payloads()[name].removeprefix(f'LiveTranslator.receive("{name}",').rstrip(");\n"))
+    assert gzip.decompress(base64.b64decode(content["onnx"])) == (LIVE / f"{name}.onnx").read_bytes()
+    assert content["longest"] == ORIGIN[name]["longest"]
+
+
+def test_the_runtime_is_the_pinned_one():
+    pinned = json.loads((ROOT / "package.json").read_text("utf-8"))["dependencies"]["onnxruntime-web"]
+    assert f"ONNX Runtime Web v{pinned}" in (book_live.RUNTIME / "ort.wasm.min.js").read_text("utf-8")[:200]
 
 
 @pytest.mark.slow

@@ -49,9 +49,9 @@ SETTLED = """() => {
 
 
 @contextmanager
-def visited(context: BrowserContext, origin: str) -> Iterator[Page]:
+def visited(browser: BrowserContext, origin: str) -> Iterator[Page]:
     """The page before anything is pressed. When it is left, nothing must have gone wrong on it."""
-    page = context.new_page()
+    page = browser.new_page()
     faults = recorded(page, origin)
     # Without a choice of its own the theme writes a warning on a first visit.
     page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
