@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import defect_table
 import paper_table
@@ -33,6 +34,13 @@ INLINE = re.compile(
 BLOCK_ATTRIBUTES = re.compile(r"^\{[.#][^}]*\}\s*$", re.MULTILINE)
 DEFINITION = re.compile(r"^(?P<term>\S.*)\n(?:\n)?:[ \t]+(?P<text>.+(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 TITLED = re.compile(r"^(?P<text>.*?)\s*<(?P<target>[^<>]+)>$", re.DOTALL)
+
+
+def task_words(kind: str, options: dict[str, Any]) -> str:
+    """What a `{task}` says of its exercise, in one line."""
+    difficulty, minutes, points = (str(options[name]) for name in ("difficulty", "minutes", "points"))
+    name = {"predict": "Predict", "write": "Write", "bug": "Find the bug", "experiment": "Experiment"}[kind]
+    return f"{name} · {difficulty} · {minutes} minutes · {points} points · you practise: {options['teaches']}"
 
 
 def bold(heading: str) -> str:
@@ -204,9 +212,11 @@ class Plain:
             "live-translator": self.live_translator,
             "math": self.math,
             "seeded-defects": lambda _block: defect_table.table(self.root, self.address),
+            "rubric": self.body,
             "solution": self.solution,
             "solution-start": self.solution,
             "table": self.table,
+            "task": self.task,
         }.get(block.name)
         if render is None:
             raise self.error(block.line, f"unknown directive {{{block.name}}}")
@@ -221,7 +231,9 @@ class Plain:
         return bold(f"{number} ({title})" if number and title else number or title)
 
     def box(self, block: Block) -> str:
-        """A block quotation, headed by the title of the box or by its kind."""
+        """A block quotation, headed by the title of the box or by its kind; a closed hint stays closed."""
+        if block.name == "hint" and "dropdown" in str(block.options.get("class", "")):
+            return f"<details>\n<summary>Hint</summary>\n\n{self.body(block)}\n\n</details>"
         arguments = block.name in {"admonition", "dropdown", "sidebar"}
         text = self.body(block)
         if not arguments and block.argument:
@@ -251,6 +263,9 @@ class Plain:
             raise self.error(block.line, f"a solution of the unknown exercise {block.argument!r}")
         heading = f"**Solution of {place.number or place.title}.**"
         return f"{heading}\n\n{self.body(block)}" if block.name == "solution" else heading
+
+    def task(self, block: Block) -> str:
+        return f"*{task_words(block.argument, block.options)}*"
 
     def figure(self, block: Block) -> str:
         alt = str(block.options.get("alt", ""))

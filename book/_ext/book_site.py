@@ -6,9 +6,10 @@ book_pages.py (the finished HTML).
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -24,6 +25,7 @@ import book_pages  # noqa: E402
 import defect_table  # noqa: E402
 import paper_table  # noqa: E402
 from address import Address  # noqa: E402
+from plain_markdown import task_words  # noqa: E402
 
 LOGGER = logging.getLogger(__name__)
 
@@ -59,6 +61,30 @@ class SeededDefects(SphinxDirective):
         return [container]
 
 
+class Task(SphinxDirective):
+    """`{task}`: kind, difficulty, time and points of an exercise, and what it teaches."""
+
+    required_arguments = 1
+    option_spec: ClassVar = dict.fromkeys(("difficulty", "minutes", "points", "teaches"), directives.unchanged_required)
+
+    def run(self) -> list[nodes.Node]:
+        paragraph = nodes.paragraph(classes=["task"])
+        words, messages = self.state.inline_text(task_words(self.arguments[0], self.options), self.lineno)
+        paragraph += words
+        return [paragraph, *messages]
+
+
+class Rubric(SphinxDirective):
+    """`{rubric}`: what earns the points of an exercise that is marked by hand."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        container = nodes.container(classes=["rubric"])
+        self.state.nested_parse(self.content, self.content_offset, container)
+        return [nodes.rubric("", "Marks"), container]
+
+
 def silence_thebe(app: Sphinx, _config: Config) -> None:
     """Jupyter Book always loads sphinx-thebe, whose script fails on a page without a Thebe button."""
     for name, listeners in app.events.listeners.items():
@@ -82,6 +108,8 @@ def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, An
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
     app.add_directive("correspondence", Correspondence)
+    app.add_directive("task", Task)
+    app.add_directive("rubric", Rubric, override=True)
     app.add_directive("seeded-defects", SeededDefects)
     app.add_directive("live-translator", book_live.LiveTranslator)
     app.connect("config-inited", silence_thebe)
