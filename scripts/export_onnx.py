@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from transformer_lib import Transformer, record_attention, sinusoids
 from transformer_lib.checkpoints import MODEL
+from transformer_lib.positional_encoding import SinusoidalPositions
 from transformer_lib.quantization import SCALE
 from transformer_lib.transformer import named_attentions
 from transformer_lib.translator import PRETRAINED, Translator, pretrained_names
@@ -37,11 +38,11 @@ OPSET = 18  # what onnxruntime-web has had for years
 PREFIX = "model."  # under which Step keeps the model's weights
 
 
-class PositionTable(nn.Module):
+class PositionTable(SinusoidalPositions):
     """The first rows of the sinusoids. As a table they are the library's own numbers, to the last bit."""
 
     def __init__(self, d_model: int):
-        super().__init__()
+        super().__init__(d_model)
         self.register_buffer("table", sinusoids(LONGEST, d_model))
 
     def forward(self, states: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dic
     page = opened(context, origins["http"] + "book/masks.html", title)
     for third, hidden in ((2.0, (False, False, True)), (-3.5, (True, False, True)), (1.5, (False, False, False))):
         scores, seen = torch.tensor([-3.0, -4.0, third]), ~torch.tensor(hidden)
-        ways = [(scores * seen).softmax(0), scores.softmax(0) * seen, masked_softmax(scores, seen)]
+        ways = [(scores * seen).softmax(0), scores.softmax(0) * seen, masked_softmax(scores[None], seen[None])[0]]
         expected = [
             text
             for weights in ways
