@@ -461,4 +461,5 @@ def test_no_solution_reaches_a_student() -> None:
             inside = inside and block.name != "solution-end"
         cells = json.loads(students[f"{path.stem}.ipynb"])["cells"]
         text = "\n".join(cell["source"] for cell in cells)
-        assert [line for line in lines[True] - lines[False] if line in text] == [], path.name
+        solutions = {line for line in lines[True] - lines[False] if not line.startswith("def ")}  # the head is given
+        assert [line for line in solutions if line in text] == [], path.name
