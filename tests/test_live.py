@@ -283,3 +283,22 @@ def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, st
         page.click(".live-text [type=submit]")
         page.wait_for_function(SETTLED, timeout=30_000)
         assert page.inner_text(".live-translation") == "sieben und vierzig"
+
+
+def test_what_stops_the_loading_is_said_and_can_be_tried_again(
+    context: BrowserContext,  # noqa: F811
+    origins: dict[str, str],  # noqa: F811
+) -> None:
+    page = context.new_page()
+    page.goto(origins["http"] + "book/live.html", wait_until="load")
+    page.evaluate("delete globalThis.DecompressionStream")
+    page.click(".live-load button")
+    page.wait_for_function("document.querySelector('.live-status').textContent.includes('Use one from 2023')")
+    page.route("**/number_words_en_de.js", lambda route: route.abort())
+    page.reload(wait_until="load")
+    page.click(".live-load button")
+    page.wait_for_function("document.querySelector('.live-status').textContent.includes('did not arrive')")
+    page.unroute("**/number_words_en_de.js")
+    page.click(".live-load button")
+    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+    page.close()

@@ -23,7 +23,7 @@ globalThis.LiveTranslator ??= {};
         element.onload = resolve;
         element.onerror = () => {
           scripts.delete(url); // so that the reader can try again
-          reject(new Error(`${url.split("/").at(-1)} could not be loaded. Check the connection and press again.`));
+          reject(new Error(`${url.split("/").at(-1)} did not arrive. Check the connection and press again.`));
         };
         document.head.append(element);
       });
@@ -33,6 +33,9 @@ globalThis.LiveTranslator ??= {};
   }
 
   async function unpacked(base64) {
+    if (typeof DecompressionStream === "undefined") {
+      throw new Error("this browser cannot unpack the model. Use one from 2023 or later.");
+    }
     const compressed = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
     const stream = new Blob([compressed]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
