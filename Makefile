@@ -14,7 +14,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book serve test test-fast check bench format notebooks address lock colab-check projects slides clean distclean
+.PHONY: help env book serve test test-fast check bench format notebooks live address lock colab-check projects slides clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -52,6 +52,9 @@ format: env ## Put the code into the project's format
 
 notebooks: env ## Write notebooks/ anew from the chapters
 	$(PY) scripts/make_notebooks.py
+
+live: env ## Export the package's translators anew for the page on which they run in the browser
+	$(PY) scripts/export_onnx.py $(ARGS)
 
 address: env ## Write the address set in _config.yml into the files that name it
 	$(PY) scripts/address.py

@@ -15,9 +15,8 @@ import transformer_lib
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ("index", "notation", "glossary")
-APPENDICES = [
-    ROOT / "book" / f"{name}.md" for name in ("common_mistakes", "differences", "speed", "for_instructors", "reproduce")
-]
+OTHERS = ("common_mistakes", "differences", "speed", "for_instructors", "reproduce", "live")
+APPENDICES = [ROOT / "book" / f"{name}.md" for name in OTHERS]
 CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT and p not in APPENDICES]
 ALL = CHAPTERS + APPENDICES
 PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}

@@ -403,6 +403,11 @@ def test_instructors_get_solutions(convert: Convert) -> None:
     assert ("code", 'answer = "SECRET three"') in cells
 
 
+def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
+    link = f"**[Open the translator on the book's site]({SITE}page.html#live-translator).**"
+    assert link in markdown(convert("```{live-translator}\n```"))
+
+
 # ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────
 
 

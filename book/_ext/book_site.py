@@ -1,6 +1,7 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_charts.py (charts and pictures) and book_pages.py (the finished HTML).
+The rest of the work is in book_charts.py (charts and pictures), book_live.py (the translator in the browser) and
+book_pages.py (the finished HTML).
 """
 
 import re
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts"))
 
 import book_charts  # noqa: E402
+import book_live  # noqa: E402
 import book_pages  # noqa: E402
 import defect_table  # noqa: E402
 import paper_table  # noqa: E402
@@ -138,11 +140,14 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("teaching-plan", TeachingPlan)
     app.add_directive("rubric", Rubric, override=True)
     app.add_directive("seeded-defects", SeededDefects)
+    app.add_directive("live-translator", book_live.LiveTranslator)
     app.connect("config-inited", silence_thebe)
     app.connect("source-read", leave_out_solutions)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
+    app.connect("html-page-context", book_live.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("build-finished", book_pages.finish)
+    app.connect("build-finished", book_live.write_payloads)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
