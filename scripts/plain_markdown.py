@@ -8,6 +8,7 @@ from typing import Any
 
 import defect_table
 import paper_table
+import teaching_plan
 from address import Address
 from book_index import Index, Page
 from myst_blocks import Block, PageError, blocks, dedented
@@ -216,6 +217,7 @@ class Plain:
             "solution-start": self.solution,
             "table": self.table,
             "task": self.task,
+            "teaching-plan": lambda block: self.inline(teaching_plan.markdown(self.root), block.line),
         }.get(block.name)
         if render is None:
             raise self.error(block.line, f"unknown directive {{{block.name}}}")

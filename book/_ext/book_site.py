@@ -3,6 +3,7 @@
 The rest of the work is in book_charts.py (charts and pictures) and book_pages.py (the finished HTML).
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,10 +23,12 @@ import book_charts  # noqa: E402
 import book_pages  # noqa: E402
 import defect_table  # noqa: E402
 import paper_table  # noqa: E402
+import teaching_plan  # noqa: E402
 from address import Address  # noqa: E402
 from plain_markdown import task_words  # noqa: E402
 
 LOGGER = logging.getLogger(__name__)
+SOLUTION = re.compile(r"^```\{solution-start\}.*?^```\{solution-end\}\n```\n", re.DOTALL | re.MULTILINE)
 
 
 def address_of(config: Config) -> Address:
@@ -59,6 +62,19 @@ class SeededDefects(SphinxDirective):
         return [container]
 
 
+class TeachingPlan(SphinxDirective):
+    """`{teaching-plan}`: goals, time, exercises and points of every chapter."""
+
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        for page in root.glob("book/*.md"):
+            self.env.note_dependency(str(page))
+        container = nodes.container(classes=["teaching-plan"])
+        plan = teaching_plan.markdown(root).splitlines()
+        self.state.nested_parse(StringList(plan, "book"), self.content_offset, container)
+        return [container]
+
+
 class Task(SphinxDirective):
     """`{task}`: kind, difficulty, time and points of an exercise, and what it teaches."""
 
@@ -83,6 +99,17 @@ class Rubric(SphinxDirective):
         return [nodes.rubric("", "Marks"), container]
 
 
+def without_solutions(text: str) -> str:
+    """The source of a page without its solutions, and so without their cells."""
+    return SOLUTION.sub("", text)
+
+
+def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
+    """For a course that keeps its solutions: `book_solutions: false`."""
+    if not app.config.book_solutions:
+        source[0] = without_solutions(source[0])
+
+
 def silence_thebe(app: Sphinx, _config: Config) -> None:
     """Jupyter Book always loads sphinx-thebe, whose script fails on a page without a Thebe button."""
     for name, listeners in app.events.listeners.items():
@@ -105,11 +132,14 @@ def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, An
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
+    app.add_config_value("book_solutions", True, "env")
     app.add_directive("correspondence", Correspondence)
     app.add_directive("task", Task)
+    app.add_directive("teaching-plan", TeachingPlan)
     app.add_directive("rubric", Rubric, override=True)
     app.add_directive("seeded-defects", SeededDefects)
     app.connect("config-inited", silence_thebe)
+    app.connect("source-read", leave_out_solutions)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
