@@ -106,8 +106,14 @@ def without_solutions(text: str) -> str:
     return SOLUTION.sub("", text)
 
 
-def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
-    """For a course that keeps its solutions: `book_solutions: false`."""
+def folded_checks(text: str) -> str:
+    """The source of a page with the code of the checks folded: on a phone it would fill several screens."""
+    return text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
+
+
+def prepare_exercises(app: Sphinx, _docname: str, source: list[str]) -> None:
+    """Fold the checks; for a course that keeps its solutions (`book_solutions: false`), leave those out."""
+    source[0] = folded_checks(source[0])
     if not app.config.book_solutions:
         source[0] = without_solutions(source[0])
 
@@ -142,7 +148,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("seeded-defects", SeededDefects)
     app.add_directive("live-translator", book_live.LiveTranslator)
     app.connect("config-inited", silence_thebe)
-    app.connect("source-read", leave_out_solutions)
+    app.connect("source-read", prepare_exercises)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
