@@ -10,7 +10,7 @@ import nbformat
 from address import Address
 from assignment_papers import explanation
 from book_index import Page
-from exercise_context import bound, cells_before, needed_cells, read
+from exercise_context import bound, cells_before, places, read
 from exercises import PASSED, Exercise, exercises_of, split_check
 from make_notebooks import INSTALL, METADATA
 from myst_blocks import Block
@@ -82,8 +82,7 @@ class AssignmentWriter:
     def _setup(self, exercise: Exercise) -> None:
         """The chapter's cells that the exercise stands on, unless an earlier exercise brought them."""
         sources = cells_before(self.page, self.plain, exercise.line)
-        own = [*exercise.cells.values(), *(wrong.source for wrong in exercise.wrong_answers)]
-        for place in needed_cells(sources, set().union(*map(read, own))):
+        for place in places(sources, exercise):
             if place not in self.given:
                 self.given.add(place)
                 name = f"setup-{place:02d}"

@@ -22,15 +22,16 @@ SECRET = {"solution", "hidden-check", "wrong-answer"}
 
 
 def secret_lines() -> dict[str, str]:
-    """Line of a secret cell that stands nowhere else in its page → page and role."""
+    """Line of a secret cell that stands in no other cell of the book and not in the package → page and role."""
+    pages = [read_page(path) for path in pages_in_order(ROOT)]
+    cells = [(page.name, block) for page in pages for block in page.blocks if block.name == "code-cell"]
+    public = "\n".join(block.text for _, block in cells if not SECRET & set(tags(block)))
+    public += "".join(path.read_text("utf-8") for path in (ROOT / "transformer_lib").rglob("*.py"))
     found = {}
-    for page in map(read_page, pages_in_order(ROOT)):
-        cells = [block for block in page.blocks if block.name == "code-cell"]
-        public = "\n".join(block.text for block in cells if not SECRET & set(tags(block)))
-        for block in (block for block in cells if SECRET & set(tags(block))):
-            for line in map(str.strip, block.text.splitlines()):
-                if len(line) > 30 and line not in public:
-                    found[line] = f"{page.name}, {tags(block)[0]}"
+    for name, block in ((name, block) for name, block in cells if SECRET & set(tags(block))):
+        for line in map(str.strip, block.text.splitlines()):
+            if len(line) > 30 and line not in public:
+                found[line] = f"{name}, {tags(block)[0]}"
     return found
 
 
