@@ -22,11 +22,12 @@ SECRET = {"solution", "hidden-check", "wrong-answer"}
 
 
 def secret_lines() -> dict[str, str]:
-    """Line of a secret cell that stands in no other cell of the book and not in the package → page and role."""
+    """Line of a secret cell that stands nowhere else in the book, the package and its tests → page and role."""
     pages = [read_page(path) for path in pages_in_order(ROOT)]
     cells = [(page.name, block) for page in pages for block in page.blocks if block.name == "code-cell"]
-    public = "\n".join(block.text for _, block in cells if not SECRET & set(tags(block)))
-    public += "".join(path.read_text("utf-8") for path in (ROOT / "transformer_lib").rglob("*.py"))
+    public = "\n".join(without_solutions(path.read_text("utf-8")) for path in pages_in_order(ROOT))
+    shown = [*(ROOT / "transformer_lib").rglob("*.py"), *(ROOT / "tests").glob("*.py")]
+    public += "\n".join(path.read_text("utf-8") for path in shown)
     found = {}
     for name, block in ((name, block) for name, block in cells if SECRET & set(tags(block))):
         for line in map(str.strip, block.text.splitlines()):
