@@ -26,6 +26,12 @@ EXERCISES = {name: exercises for name, (_, _, exercises) in chapters().items()}
 ONE_BY_ONE = ("--at-once", "1", "--cell-seconds", "60")
 
 
+def of_the_run(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder that all processes of this test run share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+
+
 @pytest.fixture(scope="session")
 def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All assignments, made once for all processes of the test run."""
@@ -33,8 +39,7 @@ def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
             pytest.fail("needs .venv-grading: run `make grading-env`")
         pytest.skip("needs .venv-grading: run `make grading-env`")
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "assignments"
+    shared = of_the_run(tmp_path_factory, "assignments")
     with FileLock(f"{shared}.lock"):
         if not (shared / "complete").exists():
             make_assignments.write_sources(shared)
@@ -83,8 +88,18 @@ def test_each_answer_earns_what_the_chapter_says(assignments: Path, tmp_path: Pa
 
 @pytest.fixture(scope="module")
 def visited(assignments: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The zoo, graded once: the folder of marks, and what was printed."""
-    folder, out = tmp_path_factory.mktemp("zoo"), tmp_path_factory.mktemp("marks")
+    """The zoo, graded once for all processes of the test run: the folder of marks, and what was printed."""
+    shared = of_the_run(tmp_path_factory, "zoo")
+    said = shared / "said.txt"
+    with FileLock(f"{shared}.lock"):
+        if not said.exists():
+            printed = visit(assignments, shared / "in", shared / "out")
+            said.write_text(printed, "utf-8")
+    return shared / "out", said.read_text("utf-8")
+
+
+def visit(assignments: Path, folder: Path, out: Path) -> str:
+    """Grade the zoo; what the grader printed."""
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     for name, animal in zoo.ZOO.items():
         zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
@@ -94,8 +109,7 @@ def visited(assignments: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
     with socket.create_server(("127.0.0.1", 0)) as server:
         network = zoo.NETWORK.format(port=server.getsockname()[1])
         zoo.hand_in(folder, "network_attention", zoo.answered(release, {**right, "ex-attention-predict": network}))
-        said = zoo.grade(folder, assignments, out, "--cell-seconds", "10")
-    return out, said
+        return zoo.grade(folder, assignments, out, "--cell-seconds", "10")
 
 
 @pytest.mark.parametrize("name", zoo.ZOO)

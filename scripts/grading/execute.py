@@ -1,5 +1,6 @@
 """Running a submission: each cell within its time and output, the rest of the notebook whatever one cell does."""
 
+import ast
 import json
 import os
 import shutil
@@ -13,6 +14,8 @@ from nbformat.v4 import new_output
 from nbgrader.preprocessors import Execute  # pyright: ignore[reportMissingImports]
 from traitlets import Integer, Unicode
 
+BEGIN = "### BEGIN HIDDEN TESTS"
+SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 STOPPED = {"ename": "TimeoutError", "traceback": []}
 IDLE_SECONDS = 5  # for a kernel to come to rest after its cell was stopped
 LIMITS = ("GRADING_MEMORY_MB", "GRADING_CPU_SECONDS", "GRADING_FILE_MB", "GRADING_NETWORK")
@@ -80,11 +83,20 @@ class BoundedExecute(Execute):
             return "check"
         return "setup" if nbgrader.get("locked") else "student"
 
-    @staticmethod
-    def _sent(cell: Any, role: str) -> str:
+    def _definitions(self, answer: str, cell: Any) -> str:
+        """What the visible check of an answer defines, which the hidden one may use; nothing for the former itself."""
+        for other in self.nb.cells:
+            if other.metadata.get("book", {}).get("answer") == answer and other is not cell:
+                body = ast.parse(other.source).body[:-SHOWING]
+                return ast.unparse(ast.Module(body, [])) if BEGIN in cell.source else ""
+        return ""
+
+    def _sent(self, cell: Any, role: str) -> str:
         """What the kernel is given to run in the place of a cell's source."""
         book = cell.metadata.get("book", {})
-        arguments = (cell.source, list(book.get("names" if role == "check" else "binds", [])))
+        arguments = [cell.source, list(book.get("names" if role == "check" else "binds", []))]
+        if role == "check":
+            arguments.append(self._definitions(book.get("answer", ""), cell))
         if role == "student" or "%pip" in cell.source:
             return cell.source
         return f"__import__('_grader').{role}(*__import__('json').loads({json.dumps(arguments)!r}))"

@@ -78,8 +78,8 @@ def _students_line(error: BaseException) -> str:
     return found
 
 
-def check(source: str, names: list[str]) -> None:
-    """Run a check on the answer, which is found under `names`.
+def check(source: str, names: list[str], definitions: str = "") -> None:
+    """Run a check on the answer, which is found under `names`, after the definitions that it rests on.
 
     Raises:
         Exception: what the check raised, cut to a readable length.
@@ -87,6 +87,7 @@ def check(source: str, names: list[str]) -> None:
     put_back()
     user = _shell().user_ns
     space = {**_given, **{name: user[name] for name in names if name in user}}
+    exec(compile(definitions, "<check>", "exec"), space)
     try:
         exec(compile(source, "<check>", "exec"), space)  # the check, from the instructor's notebook
     except Exception as error:
