@@ -17,7 +17,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book serve test test-fast check bench format notebooks live assignments grade mark \
+.PHONY: help env grading-env book pdf serve test test-fast check bench format notebooks live assignments grade mark \
 	address lock colab-check projects slides clean distclean
 
 help: ## Show this list
@@ -34,6 +34,9 @@ grading-env: env ## Make or update .venv-grading, in which nbgrader runs
 
 book: env ## Build the whole site from nothing, executing every page, into _build/html
 	@$(PY) scripts/build_book.py
+
+pdf: env ## Print the built site as one PDF and offer it on the pages; needs Chromium (make book pdf)
+	@$(PY) scripts/make_pdf.py
 
 serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@test -f _build/html/index.html || $(MAKE) --no-print-directory book
@@ -88,7 +91,7 @@ bench: ## Measure this library beside its peers, in an environment of their own 
 colab-check: env ## Run the notebooks as Colab would, in an empty folder (newest versions: ARGS="--bounds newest")
 	$(PY) scripts/colab_check.py $(ARGS)
 
-slides: env ## Make a deck of slides for each part of the built book, into _build/slides
+slides: grading-env ## Make a deck of slides for each part of the built book, into _build/slides
 	@$(PY) scripts/make_slides.py $(ARGS)
 
 projects: env ## Write the two projects for students into assignments/projects (other bugs: ARGS="--seed 7")
