@@ -27,6 +27,9 @@ const DARK_COLOURS = {
   blues: "book-blues-dark",
 };
 
+// --book-card of the dark scheme in book.css.
+const DARK_CARD = "#1a2027";
+
 /* Dark for little, bright for much. Nowhere are both black and white text hard to read: cells of up to 0.72 are dark
    enough for white, the others bright enough for black, which is where heat_map in transformer_lib/plots.py changes. */
 const DARK_BLUES = [
@@ -61,15 +64,18 @@ function chartConfig(theme) {
   };
 }
 
-/* The same value with every colour in it exchanged; data stay as they are. */
-function recoloured(value) {
-  if (Array.isArray(value)) return value.map(recoloured);
+/* The same value with every colour in it exchanged; data stay as they are. A white stroke is a gap between marks or a
+   halo around letters: it takes the card's colour. */
+function recoloured(value, name) {
+  if (Array.isArray(value)) return value.map((part) => recoloured(part));
   if (typeof value === "string") {
+    if (name === "stroke" && value === "white") return DARK_CARD;
     return DARK_COLOURS[value] ?? value.replace(/#[0-9a-f]{6}\b/gi, (found) => DARK_COLOURS[found] ?? found);
   }
   if (value === null || typeof value !== "object") return value;
+  const kept = ["data", "datasets"];
   return Object.fromEntries(
-    Object.entries(value).map(([key, part]) => [key, ["data", "datasets"].includes(key) ? part : recoloured(part)]),
+    Object.entries(value).map(([key, part]) => [key, kept.includes(key) ? part : recoloured(part, key)]),
   );
 }
 

@@ -20,8 +20,23 @@ function definitions(encoding) {
   );
 }
 
-/* What a chart's fields are called, and how their labels are made. A place where words are written, the order of a
-   line and what only styles it are no facts of their own. */
+/* What a channel of a unit says about its field. An area or a bar from one field to another has one title for both:
+   they are told apart by their names. */
+function described(unit, channel, part) {
+  const title = part.title ?? part.axis?.title ?? part.legend?.title;
+  const axis = channel[0];
+  const partner = unit.encoding[`${axis}2`]?.field && unit.encoding[axis];
+  const shared = partner?.title ?? partner?.axis?.title;
+  const name = /^[xy]2?$/.test(channel) && shared ? `${shared}: ${spelled(part.field)}` : title;
+  return { title: name, label: part.axis?.labelExpr, number: part.type === "quantitative" };
+}
+
+function spelled(field) {
+  return field.replaceAll("_", " ");
+}
+
+/* The fields of a chart with their titles, what is counted before what is measured. A place where words are written
+   and the order of a line are no facts of their own. */
 function namedFields(spec) {
   const fields = new Map();
   for (const unit of units(spec)) {
@@ -29,12 +44,15 @@ function namedFields(spec) {
     for (const [channel, part] of definitions(unit.encoding)) {
       if (channel === "order" || (type === "text" && /^[xy]/.test(channel))) continue;
       const known = fields.get(part.field) ?? { field: part.field };
-      known.title ??= part.title ?? part.axis?.title ?? part.legend?.title;
-      known.label ??= part.axis?.labelExpr;
+      const { title, label, number } = described(unit, channel, part);
+      known.title ??= title;
+      known.label ??= label;
+      known.number ??= number || channel.endsWith("2");
       fields.set(part.field, known);
     }
   }
-  return [...fields.values()].map((known) => ({ ...known, title: known.title ?? known.field.replaceAll("_", " ") }));
+  const named = [...fields.values()].map((known) => ({ ...known, title: known.title ?? spelled(known.field) }));
+  return [...named.filter((known) => !known.number), ...named.filter((known) => known.number)];
 }
 
 /* The words that an axis shows for the values of a field, by the chart's own rule and its controls as they stand. */
@@ -62,15 +80,49 @@ function columns(rows, chart) {
     .map((known) => column(rows, known, chart));
 }
 
-/* One table for each dataset of a chart; layers often draw the same one twice. */
-function tables(chart) {
-  const names = [...new Set(drawnDatasets(chart.result.vgSpec.marks))];
-  const found = new Map();
-  for (const name of names) {
-    const table = columns(chart.result.view.data(name), chart);
-    if (table.length) found.set(JSON.stringify(table.map((part) => part.cells)), table);
+/* The rows of a table as text, each once; and the same rows with the columns of another table only. */
+function lines(table, titles = table.map((part) => part.title)) {
+  const kept = titles.map((title) => table.find((part) => part.title === title));
+  return new Set(table[0].cells.map((_, i) => JSON.stringify(kept.map((part) => part?.cells[i] ?? null))));
+}
+
+/* Whether another table says all that this one says: layers often draw a part of the same data once more. */
+function contained(table, other) {
+  const titles = table.map((part) => part.title);
+  if (!titles.every((title) => other.some((part) => part.title === title))) return false;
+  const has = lines(other, titles);
+  return [...lines(table, titles)].every((line) => has.has(line));
+}
+
+function withoutRepetition(table) {
+  const rows = [...lines(table)].map((line) => JSON.parse(line));
+  return table.map((part, j) => ({ title: part.title, cells: rows.map((row) => row[j]) }));
+}
+
+/* Tables with the same columns, one from each panel, as one table that numbers the panels. */
+function stacked(all) {
+  const groups = new Map();
+  for (const table of all) {
+    const titles = JSON.stringify(table.map((part) => part.title));
+    groups.set(titles, [...(groups.get(titles) ?? []), table]);
   }
-  return [...found.values()];
+  return [...groups.values()].map((group) => {
+    if (group.length === 1) return group[0];
+    const numbers = group.flatMap((table, i) => table[0].cells.map(() => i + 1));
+    const joined = group[0].map(({ title }, j) => ({ title, cells: group.flatMap((table) => table[j].cells) }));
+    return [{ title: "panel", cells: numbers }, ...joined];
+  });
+}
+
+/* One table for each dataset of a chart, but for generated ones: those draw outlines. */
+function tables(chart) {
+  const generated = (name) => name.startsWith("sequence");
+  const names = [...new Set(drawnDatasets(chart.result.vgSpec.marks))].filter((name) => !generated(name));
+  const found = names.map((name) => columns(chart.result.view.data(name), chart)).filter((table) => table.length);
+  const own = found.filter((table, i) =>
+    found.every((other, j) => i === j || !contained(table, other) || (j > i && contained(other, table))),
+  );
+  return stacked(own.map(withoutRepetition));
 }
 
 function written(value) {
@@ -136,6 +188,7 @@ function fill(box, chart) {
     return [frame, saveButton(table, name)];
   });
   box.replaceChildren(box.querySelector("summary"), ...parts);
+  box.dispatchEvent(new CustomEvent("filled", { bubbles: true }));
 }
 
 /* The closed box below a chart. It fills when it opens, and again when a control moves while it is open. */
