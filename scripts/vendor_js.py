@@ -1,4 +1,4 @@
-"""Copy the pinned browser libraries from a node_modules folder into book/_static/vendor.
+"""Copy the pinned browser libraries from a node_modules folder into book/_static/vendor and tests/vendor.
 
     npm install --ignore-scripts
     python scripts/vendor_js.py node_modules
@@ -22,6 +22,9 @@ FILES = {
     "mathjax/es5/tex-mml-chtml.js": "mathjax/tex-mml-chtml.js",
 }
 FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
+# What only the tests of the pages use; it is never served.
+TEST_VENDOR = ROOT / "tests" / "vendor"
+TEST_FILES = {"axe-core/axe.min.js": "axe.min.js", "axe-core/LICENSE": "LICENSE-axe.txt"}
 SOURCE_MAP = re.compile(rb"\n?//# sourceMappingURL=\S+\s*$")
 
 
@@ -47,6 +50,12 @@ def copy_files(modules: Path) -> None:
     fonts.mkdir(parents=True, exist_ok=True)
     for font in sorted((modules / FONTS).glob("*.woff")):
         shutil.copyfile(font, fonts / font.name)
+
+
+def copy_test_files(modules: Path) -> None:
+    TEST_VENDOR.mkdir(exist_ok=True)
+    for source, target in TEST_FILES.items():
+        shutil.copyfile(modules / source, TEST_VENDOR / target)
 
 
 def bundled(modules: Path, names: list[str]) -> list[str]:
@@ -86,9 +95,10 @@ def main() -> None:
     parser.add_argument("modules", type=Path, help="the node_modules folder made by npm")
     modules = parser.parse_args().modules
     pins = manifest(ROOT)["dependencies"]
-    check_versions(modules, pins)
+    check_versions(modules, pins | manifest(ROOT)["devDependencies"])
     shutil.rmtree(VENDOR, ignore_errors=True)
     copy_files(modules)
+    copy_test_files(modules)
     (VENDOR / "LICENSES.txt").write_text(licences(modules, list(pins)), "utf-8")
     (VENDOR / "SHA256SUMS").write_text(checksums(), "utf-8")
 
