@@ -44,7 +44,7 @@
       fill: paint(path, "fill", card),
       named: false,
     }));
-    const title = chart.querySelector("svg").getAttribute("aria-label")?.slice(0, 40);
+    const title = chart.querySelector("[aria-label]").getAttribute("aria-label")?.slice(0, 40);
     for (const text of chart.querySelectorAll("svg text")) {
       const { left, right, top, bottom, width } = text.getBoundingClientRect();
       if (!width || !text.textContent.trim()) continue;

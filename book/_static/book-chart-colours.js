@@ -24,17 +24,18 @@ const DARK_COLOURS = {
   "#d5dae0": "#10151a",
   "#d9dee3": "#3a4551",
   "#e4e7eb": "#2f3944",
-  blues: "book-blues-dark",
 };
 
 // --book-card of the dark scheme in book.css.
 const DARK_CARD = "#1a2027";
 
-/* Dark for little, bright for much. Nowhere are both black and white text hard to read: cells of up to 0.72 are dark
-   enough for white, the others bright enough for black, which is where heat_map in transformer_lib/plots.py changes. */
-const DARK_BLUES = [
-  "#1f2c38", "#203344", "#213b52", "#224361", "#244c70", "#27557f", "#2b5f90", "#3069a1", "#4391ca", "#7fbbe9", "#c4e4fb",
-];
+/* The blue scale of the heat maps. Text in a cell changes between black and white where heat_map in
+   transformer_lib/plots.py says; there the scale makes a small step, so that neither is ever hard to read. */
+const TEXT_CHANGES_AT = 0.72;
+const SCALES = {
+  "book-blues-light": [["#d6e6f4", "#92c3df", "#3d8fc4"], ["#2a79b8", "#1a5ca3", "#0a4a90"]],
+  "book-blues-dark": [["#1f2c38", "#224361", "#2f6aa2"], ["#4287c3", "#7fbbe9", "#c4e4fb"]],
+};
 
 /* The ground on which a chart stands, and what its axes, titles and legends are drawn with. */
 const INKS = {
@@ -42,7 +43,14 @@ const INKS = {
   dark: { ink: "#dfe5ec", line: "#8d98a5", grid: "#2f3944", mark: "#4fb0e8" },
 };
 
-vega.scheme("book-blues-dark", vega.interpolateColors(DARK_BLUES));
+for (const [name, halves] of Object.entries(SCALES)) {
+  const [little, much] = halves.map((half) => vega.interpolateColors(half));
+  vega.scheme(name, (share) =>
+    share <= TEXT_CHANGES_AT
+      ? little(share / TEXT_CHANGES_AT)
+      : much((share - TEXT_CHANGES_AT) / (1 - TEXT_CHANGES_AT)),
+  );
+}
 
 function pageTheme() {
   return document.documentElement.dataset.theme === "dark" ? "dark" : "light";
@@ -64,24 +72,29 @@ function chartConfig(theme) {
   };
 }
 
-/* The same value with every colour in it exchanged; data stay as they are. A white stroke is a gap between marks or a
-   halo around letters: it takes the card's colour. */
-function recoloured(value, name) {
-  if (Array.isArray(value)) return value.map((part) => recoloured(part));
-  if (typeof value === "string") {
-    if (name === "stroke" && value === "white") return DARK_CARD;
-    return DARK_COLOURS[value] ?? value.replace(/#[0-9a-f]{6}\b/gi, (found) => DARK_COLOURS[found] ?? found);
-  }
+/* A colour in the page's theme. A white stroke is a gap between marks or a halo around letters: it takes the colour of
+   the dark card. */
+function themedColour(text, name, theme) {
+  if (name === "scheme") return text === "blues" ? `book-blues-${theme}` : text;
+  if (theme === "light") return text;
+  if (name === "stroke" && text === "white") return DARK_CARD;
+  return DARK_COLOURS[text] ?? text.replace(/#[0-9a-f]{6}\b/gi, (found) => DARK_COLOURS[found] ?? found);
+}
+
+/* The same value with every colour in it exchanged; data stay as they are. */
+function recoloured(value, theme, name) {
+  if (Array.isArray(value)) return value.map((part) => recoloured(part, theme));
+  if (typeof value === "string") return themedColour(value, name, theme);
   if (value === null || typeof value !== "object") return value;
   const kept = ["data", "datasets"];
   return Object.fromEntries(
-    Object.entries(value).map(([key, part]) => [key, kept.includes(key) ? part : recoloured(part, key)]),
+    Object.entries(value).map(([key, part]) => [key, kept.includes(key) ? part : recoloured(part, theme, key)]),
   );
 }
 
 /* A specification as the page's theme wants it. The card around the chart, not the chart, has a ground. */
 function themedSpec(spec, theme) {
-  const themed = theme === "dark" ? recoloured(spec) : structuredClone(spec);
+  const themed = recoloured(spec, theme);
   themed.config = vega.mergeConfig(chartConfig(theme), themed.config ?? {});
   themed.config.background = "transparent";
   return themed;
