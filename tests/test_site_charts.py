@@ -1,4 +1,7 @@
-"""The charts of the built site: legible in both schemes, worked by keys, with their numbers in a table and a file."""
+"""The charts of the built site: in both schemes, worked by keys, with their numbers in a table and a file.
+
+How they stand out from their ground is tested with axe, in test_site_accessibility.py: the page is open there anyway.
+"""
 
 # The fixtures of test_site.py are used here by import.
 # ruff: noqa: F811
@@ -20,8 +23,6 @@ __all__ = ["context", "origins", "site"]
 COLOURS_FILE = ROOT / "book" / "_static" / "book-chart-colours.js"
 SPECIFICATION = re.compile(r'<div class="vega-chart"><script type="application/json">(.*?)</script>', re.DOTALL)
 COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|^(?:white|black|gr[ae]y|red|green|blue|orange|steelblue)$", re.IGNORECASE)
-# Ratios of WCAG 2.2: 1.4.3 for text, 1.4.11 for what one must see to understand a drawing.
-CONTRASTS = (Path(__file__).parent / "chart_contrasts.js").read_text("utf-8")
 
 
 def specifications(page: str) -> list[dict[str, Any]]:
@@ -48,21 +49,6 @@ def test_every_colour_of_a_chart_has_a_partner_in_the_dark_scheme(site: Path) ->
     assert len({colour for _, colour in found}) >= 10
     unknown = sorted(pair for pair in found if pair[1] not in known)
     assert unknown == [], "add these to DARK_COLOURS in book/_static/book-chart-colours.js"
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_text_and_marks_stand_out_from_their_ground_in_both_schemes(
-    context: BrowserContext, origins: dict[str, str], name: str
-) -> None:
-    if not specifications(name):
-        pytest.skip("no chart on this page")
-    page = context.new_page()
-    opened(page, origins["http"] + name, "light")
-    faint = {"light": page.evaluate(CONTRASTS)}
-    turned(page, "dark", 1280)
-    faint["dark"] = page.evaluate(CONTRASTS)
-    page.close()
-    assert faint == {"light": [], "dark": []}
 
 
 def drawn_marks(page: Page, chart: int) -> str:

@@ -3,7 +3,7 @@
 
 const BOXES =
   ".vega-chart, .chart-data-frame, .cell_output, .cell_output .output, .pst-scrollable-table-container, div.math, " +
-  "mjx-container.wide, pre";
+  "mjx-container.wide, mjx-container[display], pre";
 
 function markScrollable() {
   for (const formula of document.querySelectorAll("mjx-container:not([display])")) {

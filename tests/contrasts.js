@@ -1,5 +1,5 @@
-/* The texts and marks of the page's charts that stand out too little from what is behind them. Evaluated in the page
-   by test_site_charts.py. */
+/* The texts and marks of the page's charts, and the kinds of words in its listings, that stand out too little from what
+   is behind them. Evaluated in the page by test_site_accessibility.py. */
 () => {
   const TEXT = 4.5;
   const MARK = 3;
@@ -28,12 +28,24 @@
     const style = getComputedStyle(element);
     const colour = style[property] === "none" ? null : parsed(style[property]);
     if (!colour || (property === "stroke" && parseFloat(style.strokeWidth) === 0)) return null;
-    const alpha = colour.alpha * parseFloat(style.opacity) * parseFloat(style[`${property}Opacity`]);
+    const alpha = colour.alpha * parseFloat(style.opacity) * parseFloat(style[`${property}Opacity`] ?? 1);
     return alpha < 0.05 ? null : colour.rgb.map((part, i) => alpha * part + (1 - alpha) * ground[i]);
   }
 
   function holds(box, x, y) {
     return box.left <= x && x <= box.right && box.top <= y && y <= box.bottom;
+  }
+
+  const seen = new Set();
+  for (const word of document.querySelectorAll("pre span[class]")) {
+    const listing = word.closest("pre");
+    const own = parsed(getComputedStyle(listing).backgroundColor);
+    const ground = own.alpha ? own.rgb : parsed(getComputedStyle(document.body).backgroundColor).rgb;
+    const kind = `${word.className} on ${ground}`;
+    if (seen.has(kind)) continue;
+    seen.add(kind);
+    const ratio = contrast(paint(word, "color", ground), ground);
+    if (ratio < TEXT - 0.05) faint.push(`listing: ${kind}: ${word.textContent}: ${ratio.toFixed(2)}`);
   }
 
   for (const chart of document.querySelectorAll(".vega-chart")) {
