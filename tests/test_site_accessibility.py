@@ -6,7 +6,6 @@ reader's own switch does. axe is in tests/vendor and is never served.
 """
 
 # The fixtures of test_site.py are used here by import.
-# ruff: noqa: F811
 from typing import Any
 
 import pytest
@@ -25,7 +24,8 @@ THINNED = """() => {
 }"""
 # The names inside a drawing and its table depend neither on the width nor on the theme.
 NARROW = {"exclude": [[".vega-chart svg"], [".chart-data-frame table"]]}
-# What axe cannot see: a text in a drawing on what lies behind it, and marks on their ground. Ratios of WCAG 2.2: 1.4.3 for text, 1.4.11 for marks.
+# What axe cannot see: a text in a drawing on what lies behind it, and marks on their ground. Ratios of WCAG 2.2:
+# 1.4.3 for text, 1.4.11 for marks.
 CONTRASTS = (ROOT / "tests" / "contrasts.js").read_text("utf-8")
 FINDINGS = """async (context) => {
   const {violations} = await axe.run(context ?? document, {resultTypes: ['violations'], preload: false});
@@ -72,7 +72,7 @@ def test_axe_sees_a_fault(context: BrowserContext, origins: dict[str, str]) -> N
     page.evaluate(AXE)
     page.evaluate(
         "document.querySelector('main').insertAdjacentHTML('beforeend',"
-        "'<p style=\"color:#bbb;background:#fff\">pale</p><img src=\"_static/favicon.svg\"><input>')"
+        '\'<p style="color:#bbb;background:#fff">pale</p><img src="_static/favicon.svg"><input>\')'
     )
     found = {line.split(":")[0] for line in findings(page)}
     page.close()

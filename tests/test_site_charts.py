@@ -4,7 +4,6 @@ How they stand out from their ground is tested with axe, in test_site_accessibil
 """
 
 # The fixtures of test_site.py are used here by import.
-# ruff: noqa: F811
 import csv
 import json
 import re

@@ -27,3 +27,9 @@ window.addEventListener("resize", markScrollable);
 document.addEventListener("drawn", markScrollable);
 document.addEventListener("toggle", markScrollable, true);
 document.addEventListener("filled", markScrollable);
+
+/* The theme listens on the first button of each bar, which these pages never show; the one they show is another. */
+for (const bar of ["primary", "secondary"]) {
+  const [wired, ...shown] = document.querySelectorAll(`.${bar}-toggle`);
+  for (const button of shown) button.addEventListener("click", () => wired.click());
+}
