@@ -14,7 +14,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book serve test test-fast check bench format notebooks address lock colab-check clean distclean
+.PHONY: help env book serve test test-fast check bench format notebooks live address lock colab-check projects slides clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -53,6 +53,9 @@ format: env ## Put the code into the project's format
 notebooks: env ## Write notebooks/ anew from the chapters
 	$(PY) scripts/make_notebooks.py
 
+live: env ## Export the package's translators anew for the page on which they run in the browser
+	$(PY) scripts/export_onnx.py $(ARGS)
+
 address: env ## Write the address set in _config.yml into the files that name it
 	$(PY) scripts/address.py
 
@@ -62,8 +65,14 @@ lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the 
 bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; another size: ARGS="--tiny")
 	@$(PYTHON) benchmarks/run.py $(ARGS)
 
-colab-check: env ## Run the notebooks as Colab would: its versions, an empty folder, an own installation
+colab-check: env ## Run the notebooks as Colab would, in an empty folder (newest versions: ARGS="--bounds newest")
 	$(PY) scripts/colab_check.py $(ARGS)
+
+slides: env ## Make a deck of slides for each part of the built book, into _build/slides
+	@$(PY) scripts/make_slides.py $(ARGS)
+
+projects: env ## Write the two projects for students into assignments/projects (other bugs: ARGS="--seed 7")
+	@$(PY) scripts/make_projects.py $(ARGS)
 
 clean: ## Remove what the commands built, but not the environment
 	rm -rf _build build .pytest_cache .ruff_cache .hypothesis htmlcov .coverage

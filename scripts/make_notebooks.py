@@ -43,7 +43,7 @@ MAY_BE_RECORDED = re.compile(
 )
 
 
-def _with_records(source: str, root: Path) -> str:
+def with_records(source: str, root: Path) -> str:
     """The code with each recorded result that it reads from a file written out: a notebook stands alone.
 
     A result that is not recorded yet stays as it is: in book and notebook alike the code meets a missing file.
@@ -64,7 +64,7 @@ def _with_records(source: str, root: Path) -> str:
     return RECORDED.sub(text, MAY_BE_RECORDED.sub(read_or_none, source))
 
 
-def _is_run(block: Block) -> bool:
+def is_run(block: Block) -> bool:
     """Whether a listing becomes a code cell: source that the package does not install, for the reader to run."""
     return block.name == "literalinclude" and "run" in str(block.options.get("class", "")).split()
 
@@ -84,7 +84,7 @@ class Converter:
             elif block.name == "code-cell":
                 self._flush()
                 self._code(block)
-            elif _is_run(block):
+            elif is_run(block):
                 self._flush()
                 path, source = self.plain.source(block)
                 self.cells.append(nbformat.v4.new_code_cell(f"# From {path}\n{source}"))
@@ -114,7 +114,7 @@ class Converter:
         tags = block.options.get("tags") or []
         if BOOK_ONLY not in tags:
             metadata = {"tags": tags} if tags else {}
-            source = _with_records(block.text.strip("\n"), self.plain.root)
+            source = with_records(block.text.strip("\n"), self.plain.root)
             self.cells.append(nbformat.v4.new_code_cell(source, metadata=metadata))
 
 

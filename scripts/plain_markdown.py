@@ -4,9 +4,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import defect_table
 import paper_table
+import teaching_plan
 from address import Address
 from book_index import Index, Page
 from myst_blocks import Block, PageError, blocks, dedented
@@ -33,6 +35,13 @@ INLINE = re.compile(
 BLOCK_ATTRIBUTES = re.compile(r"^\{[.#][^}]*\}\s*$", re.MULTILINE)
 DEFINITION = re.compile(r"^(?P<term>\S.*)\n(?:\n)?:[ \t]+(?P<text>.+(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 TITLED = re.compile(r"^(?P<text>.*?)\s*<(?P<target>[^<>]+)>$", re.DOTALL)
+
+
+def task_words(kind: str, options: dict[str, Any]) -> str:
+    """What a `{task}` says of its exercise, in one line."""
+    difficulty, minutes, points = (str(options[name]) for name in ("difficulty", "minutes", "points"))
+    name = {"predict": "Predict", "write": "Write", "bug": "Find the bug", "experiment": "Experiment"}[kind]
+    return f"{name} · {difficulty} · {minutes} minutes · {points} points · you practise: {options['teaches']}"
 
 
 def bold(heading: str) -> str:
@@ -201,11 +210,15 @@ class Plain:
             "image": self.figure,
             "list-table": self.list_table,
             "literalinclude": self.listing,
+            "live-translator": self.live_translator,
             "math": self.math,
             "seeded-defects": lambda _block: defect_table.table(self.root, self.address),
+            "rubric": self.body,
             "solution": self.solution,
             "solution-start": self.solution,
             "table": self.table,
+            "task": self.task,
+            "teaching-plan": lambda block: self.inline(teaching_plan.markdown(self.root), block.line),
         }.get(block.name)
         if render is None:
             raise self.error(block.line, f"unknown directive {{{block.name}}}")
@@ -220,7 +233,9 @@ class Plain:
         return bold(f"{number} ({title})" if number and title else number or title)
 
     def box(self, block: Block) -> str:
-        """A block quotation, headed by the title of the box or by its kind."""
+        """A block quotation, headed by the title of the box or by its kind; a closed hint stays closed."""
+        if block.name == "hint" and "dropdown" in str(block.options.get("class", "")):
+            return f"<details>\n<summary>Hint</summary>\n\n{self.body(block)}\n\n</details>"
         arguments = block.name in {"admonition", "dropdown", "sidebar"}
         text = self.body(block)
         if not arguments and block.argument:
@@ -229,6 +244,12 @@ class Plain:
         if block.name not in QUOTES:
             text = f"{bold('See also' if block.name == 'seealso' else head)}\n\n{text}"
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+    def live_translator(self, _block: Block) -> str:
+        """What runs in the page cannot run in a notebook: a link to it."""
+        return (
+            f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
+        )
 
     def correspondence(self, block: Block) -> str:
         rows = paper_table.load_rows(self.root / "tests" / "correspondence.py")
@@ -244,6 +265,9 @@ class Plain:
             raise self.error(block.line, f"a solution of the unknown exercise {block.argument!r}")
         heading = f"**Solution of {place.number or place.title}.**"
         return f"{heading}\n\n{self.body(block)}" if block.name == "solution" else heading
+
+    def task(self, block: Block) -> str:
+        return f"*{task_words(block.argument, block.options)}*"
 
     def figure(self, block: Block) -> str:
         alt = str(block.options.get("alt", ""))

@@ -7,6 +7,7 @@ Building the book needs no node: the copies are committed. Run this after a chan
 """
 
 import argparse
+import gzip
 import hashlib
 import json
 import re
@@ -20,7 +21,41 @@ FILES = {
     "vega-lite/build/vega-lite.min.js": "vega-lite.min.js",
     "vega-embed/build/vega-embed.min.js": "vega-embed.min.js",
     "mathjax/es5/tex-mml-chtml.js": "mathjax/tex-mml-chtml.js",
+    "onnxruntime-web/dist/ort.wasm.min.js": "onnxruntime/ort.wasm.min.js",
+    "onnxruntime-web/dist/ort-wasm-simd-threaded.mjs": "onnxruntime/ort-wasm-simd-threaded.mjs",
 }
+# Kept compressed: 11 MB become 3 MB, and the browser unpacks it.
+COMPRESSED = {
+    "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm": "onnxruntime/ort-wasm-simd-threaded.wasm.gz",
+}
+# A package under the MIT licence that comes without the licence's text.
+MIT = """\
+MIT License
+
+Copyright (c) {holder}
+
+Permission is hereby granted, free of charge, to any person obtaining a copy
+of this software and associated documentation files (the "Software"), to deal
+in the Software without restriction, including without limitation the rights
+to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
+copies of the Software, and to permit persons to whom the Software is
+furnished to do so, subject to the following conditions:
+
+The above copyright notice and this permission notice shall be included in all
+copies or substantial portions of the Software.
+
+THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
+IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
+FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
+AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
+LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
+SOFTWARE."""
+NOTICE = """\
+The WebAssembly file of onnxruntime-web also holds parts of other projects under permissive licences. They are listed in
+ThirdPartyNotices.txt of its repository, https://github.com/microsoft/onnxruntime.
+"""
+HOLDERS = {"onnxruntime-web": "Microsoft Corporation", "onnxruntime-common": "Microsoft Corporation"}
 FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 # What only the tests of the pages use; it is never served.
 TEST_VENDOR = ROOT / "tests" / "vendor"
@@ -46,6 +81,8 @@ def copy_files(modules: Path) -> None:
         destination.parent.mkdir(parents=True, exist_ok=True)
         # A source map that is not there makes developer tools report a failed request.
         destination.write_bytes(SOURCE_MAP.sub(b"\n", (modules / source).read_bytes()))
+    for source, target in COMPRESSED.items():
+        (VENDOR / target).write_bytes(gzip.compress((modules / source).read_bytes(), 9, mtime=0))
     fonts = VENDOR / "mathjax/output/chtml/fonts/woff-v2"
     fonts.mkdir(parents=True, exist_ok=True)
     for font in sorted((modules / FONTS).glob("*.woff")):
@@ -76,7 +113,10 @@ def licences(modules: Path, names: list[str]) -> str:
     for name in bundled(modules, names):
         package = manifest(modules / name)
         texts = sorted(path for path in (modules / name).iterdir() if path.stem.upper() in {"LICENSE", "LICENCE"})
-        text = texts[0].read_text("utf-8").strip() if texts else f"({package.get('license')}; no licence file)"
+        missing = (
+            MIT.format(holder=HOLDERS[name]) if name in HOLDERS else f"({package.get('license')}; no licence file)"
+        )
+        text = texts[0].read_text("utf-8").strip() if texts else missing
         packages_of.setdefault(text, []).append(f"{name} {package['version']} ({package.get('license')})")
     parts = [f"{', '.join(packages)}\n\n{text}\n" for text, packages in packages_of.items()]
     return f"\n{'=' * 80}\n\n".join(parts)
@@ -99,7 +139,7 @@ def main() -> None:
     shutil.rmtree(VENDOR, ignore_errors=True)
     copy_files(modules)
     copy_test_files(modules)
-    (VENDOR / "LICENSES.txt").write_text(licences(modules, list(pins)), "utf-8")
+    (VENDOR / "LICENSES.txt").write_text(licences(modules, list(pins)) + f"\n{'=' * 80}\n\n{NOTICE}", "utf-8")
     (VENDOR / "SHA256SUMS").write_text(checksums(), "utf-8")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import book_charts
 import book_pages
+import book_site
 import pytest
 from docutils import nodes
 from docutils.frontend import get_default_settings
@@ -116,3 +117,12 @@ def test_the_committed_browser_libraries_are_those_that_were_checked_in() -> Non
     recorded = (vendor_js.VENDOR / "SHA256SUMS").read_text("utf-8")
     assert vendor_js.checksums() == recorded
     assert vendor_js.SOURCE_MAP.search((vendor_js.VENDOR / "vega-lite.min.js").read_bytes()) is None
+
+
+def test_a_course_can_leave_out_the_solutions() -> None:
+    page = (ROOT / "book" / "attention.md").read_text("utf-8")
+    left = book_site.without_solutions(page)
+    assert "{solution" not in left
+    assert "hidden-check" not in left
+    assert left.count("{exercise-start}") == page.count("{exercise-start}")
+    assert "## To take away" in left

@@ -1,13 +1,16 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_charts.py (charts and pictures) and book_pages.py (the finished HTML).
+The rest of the work is in book_charts.py (charts and pictures), book_live.py (the translator in the browser) and
+book_pages.py (the finished HTML).
 """
 
+import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -18,12 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts"))
 
 import book_charts  # noqa: E402
+import book_live  # noqa: E402
 import book_pages  # noqa: E402
 import defect_table  # noqa: E402
 import paper_table  # noqa: E402
+import teaching_plan  # noqa: E402
 from address import Address  # noqa: E402
+from plain_markdown import task_words  # noqa: E402
 
 LOGGER = logging.getLogger(__name__)
+SOLUTION = re.compile(r"^```\{solution-start\}.*?^```\{solution-end\}\n```\n", re.DOTALL | re.MULTILINE)
 
 
 def address_of(config: Config) -> Address:
@@ -57,6 +64,54 @@ class SeededDefects(SphinxDirective):
         return [container]
 
 
+class TeachingPlan(SphinxDirective):
+    """`{teaching-plan}`: goals, time, exercises and points of every chapter."""
+
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        for page in root.glob("book/*.md"):
+            self.env.note_dependency(str(page))
+        container = nodes.container(classes=["teaching-plan"])
+        plan = teaching_plan.markdown(root).splitlines()
+        self.state.nested_parse(StringList(plan, "book"), self.content_offset, container)
+        return [container]
+
+
+class Task(SphinxDirective):
+    """`{task}`: kind, difficulty, time and points of an exercise, and what it teaches."""
+
+    required_arguments = 1
+    option_spec: ClassVar = dict.fromkeys(("difficulty", "minutes", "points", "teaches"), directives.unchanged_required)
+
+    def run(self) -> list[nodes.Node]:
+        paragraph = nodes.paragraph(classes=["task"])
+        words, messages = self.state.inline_text(task_words(self.arguments[0], self.options), self.lineno)
+        paragraph += words
+        return [paragraph, *messages]
+
+
+class Rubric(SphinxDirective):
+    """`{rubric}`: what earns the points of an exercise that is marked by hand."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        container = nodes.container(classes=["rubric"])
+        self.state.nested_parse(self.content, self.content_offset, container)
+        return [nodes.rubric("", "Marks"), container]
+
+
+def without_solutions(text: str) -> str:
+    """The source of a page without its solutions, and so without their cells."""
+    return SOLUTION.sub("", text)
+
+
+def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
+    """For a course that keeps its solutions: `book_solutions: false`."""
+    if not app.config.book_solutions:
+        source[0] = without_solutions(source[0])
+
+
 def silence_thebe(app: Sphinx, _config: Config) -> None:
     """Jupyter Book always loads sphinx-thebe, whose script fails on a page without a Thebe button."""
     for name, listeners in app.events.listeners.items():
@@ -79,12 +134,20 @@ def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, An
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
+    app.add_config_value("book_solutions", True, "env")
     app.add_directive("correspondence", Correspondence)
+    app.add_directive("task", Task)
+    app.add_directive("teaching-plan", TeachingPlan)
+    app.add_directive("rubric", Rubric, override=True)
     app.add_directive("seeded-defects", SeededDefects)
+    app.add_directive("live-translator", book_live.LiveTranslator)
     app.connect("config-inited", silence_thebe)
+    app.connect("source-read", leave_out_solutions)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
+    app.connect("html-page-context", book_live.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("build-finished", book_pages.finish)
+    app.connect("build-finished", book_live.write_payloads)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,71 @@
+"""The slides: what a chapter gives to a lecture, and that a deck needs nothing from another host."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import make_slides
+import nbformat
+import pytest
+from address import configured
+from book_index import Index, pages_in_order, read_page
+from plain_markdown import Plain
+
+ROOT = Path(__file__).resolve().parents[1]
+PNG = "iVBORw0KGgo="
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    return Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
+
+
+def pretended(page) -> nbformat.NotebookNode:
+    """The page as if executed: each cell that says what its picture shows has drawn one."""
+    cells = []
+    for block in page.blocks:
+        if block.name != "code-cell":
+            continue
+        cell = nbformat.v4.new_code_cell(block.text)
+        cell.metadata.update({key: value for key, value in block.options.items() if key == "mystnb"})
+        if "plt.show()" in block.text:
+            cell.outputs = [nbformat.v4.new_output("display_data", {"image/png": PNG})]
+        cells.append(cell)
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+CHAPTERS = [name for _, names in make_slides.parts() for name in names]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_becomes_a_lecture(index, name):
+    page = index.pages[name]
+    plain = Plain(page, index, configured(ROOT), ROOT)
+    slides = make_slides.Lecture(page, plain, pretended(page)).make()
+    assert slides[0].kind == "slide"
+    assert page.title in slides[0].text
+    assert "You will be able to" in slides[0].text
+    assert "To take away" in slides[-1].text
+    pictures = [slide for slide in slides if PNG in slide.text]
+    assert all(re.search(r'alt="[^"]{60}', slide.text) for slide in pictures)
+    assert not any("solution" in slide.text.lower() for slide in slides)
+
+
+def test_equation_1_stands_on_a_slide_under_its_own_heading(index):
+    page = index.pages["attention"]
+    slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+    [slide] = [slide for slide in slides if r"\tag{1}" in slide.text]
+    assert "## The equation" in slide.text
+    assert slide.notes
+
+
+def test_the_template_loads_nothing_from_another_host():
+    for path in [*(ROOT / "slides" / "template").iterdir(), ROOT / "slides" / "slides.js", ROOT / "slides/slides.css"]:
+        assert "//" not in re.sub(r"//[ #].*", "", path.read_text("utf-8"))
+
+
+def test_the_committed_reveal_is_the_one_that_was_checked_in():
+    vendor = ROOT / "slides" / "vendor"
+    for line in (vendor / "SHA256SUMS").read_text("utf-8").splitlines():
+        checksum, name = line.split()
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == checksum
