@@ -1,4 +1,4 @@
-"""Copy the pinned browser libraries from a node_modules folder into book/_static/vendor.
+"""Copy the pinned browser libraries from a node_modules folder into book/_static/vendor and tests/vendor.
 
     npm install --ignore-scripts
     python scripts/vendor_js.py node_modules
@@ -59,6 +59,9 @@ HOLDERS = {"onnxruntime-web": "Microsoft Corporation", "onnxruntime-common": "Mi
 # weighs as much as half of the rest and is switched off here.
 MATHJAX = ("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex", "a11y/assistive-mml")
 FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
+# What only the tests of the pages use; it is never served.
+TEST_VENDOR = ROOT / "tests" / "vendor"
+TEST_FILES = {"axe-core/axe.min.js": "axe.min.js", "axe-core/LICENSE": "LICENSE-axe.txt"}
 SOURCE_MAP = re.compile(rb"\n?//# sourceMappingURL=\S+\s*$")
 
 
@@ -97,6 +100,12 @@ def bundle_mathjax(parts: Path) -> None:
     target = VENDOR / "mathjax" / "tex-chtml.js"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(joined)
+
+
+def copy_test_files(modules: Path) -> None:
+    TEST_VENDOR.mkdir(exist_ok=True)
+    for source, target in TEST_FILES.items():
+        shutil.copyfile(modules / source, TEST_VENDOR / target)
 
 
 def bundled(modules: Path, names: list[str]) -> list[str]:
@@ -139,9 +148,10 @@ def main() -> None:
     parser.add_argument("modules", type=Path, help="the node_modules folder made by npm")
     modules = parser.parse_args().modules
     pins = manifest(ROOT)["dependencies"]
-    check_versions(modules, pins)
+    check_versions(modules, pins | manifest(ROOT)["devDependencies"])
     shutil.rmtree(VENDOR, ignore_errors=True)
     copy_files(modules)
+    copy_test_files(modules)
     (VENDOR / "LICENSES.txt").write_text(licences(modules, list(pins)) + f"\n{'=' * 80}\n\n{NOTICE}", "utf-8")
     (VENDOR / "SHA256SUMS").write_text(checksums(), "utf-8")
 
