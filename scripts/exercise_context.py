@@ -14,7 +14,7 @@ from exercises import Exercise, exercises_of, tags
 from make_notebooks import BOOK_ONLY, is_run, with_records
 from plain_markdown import Plain
 
-MAGIC = re.compile(r"^(\s*)[%!].*$", re.MULTILINE)
+MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
 OF_AN_EXERCISE = {"answer", "check", "solution", "hidden-check", "wrong-answer"}
 
 
@@ -73,7 +73,9 @@ def _needs(statements: list[ast.stmt], known: set[str]) -> set[str]:
             continue
         headers, targets = _headers(node)
         for header in headers:
-            needed |= _read_by_simple(header)[0] - known
+            names, binds = _read_by_simple(header)  # it binds by :=
+            needed |= names - known
+            known |= binds
         known |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
         handlers = [statement for handler in getattr(node, "handlers", []) for statement in handler.body]
         known |= {handler.name for handler in getattr(node, "handlers", []) if handler.name}
@@ -119,11 +121,21 @@ def needed_cells(sources: list[str], names: set[str]) -> list[int]:
     return sorted(chosen)
 
 
+def places(sources: list[str], exercise: Exercise) -> list[int]:
+    """Which of the cells before an exercise it stands on."""
+    if not exercise.is_graded_by_machine:
+        return []
+    after = [exercise.cells["check"], exercise.cells["hidden-check"]]
+    answers = [exercise.cells["answer"], exercise.cells["solution"], *(w.source for w in exercise.wrong_answers)]
+    # What an answer binds is no reason to look for the name above.
+    names = set().union(*(read("\n".join([answer, *after])) for answer in answers))
+    return needed_cells(sources, names)
+
+
 def context(page: Page, plain: Plain, exercise: Exercise) -> list[str]:
     """The code that must have run before an exercise."""
     sources = cells_before(page, plain, exercise.line)
-    own = [*exercise.cells.values(), *(wrong.source for wrong in exercise.wrong_answers)]
-    return [sources[i] for i in needed_cells(sources, set().union(*map(read, own)) if own else set())]
+    return [sources[i] for i in places(sources, exercise)]
 
 
 def contexts(page: Page, plain: Plain) -> dict[str, list[str]]:

@@ -210,6 +210,7 @@ class Plain:
             "image": self.figure,
             "list-table": self.list_table,
             "literalinclude": self.listing,
+            "live-translator": self.live_translator,
             "math": self.math,
             "seeded-defects": lambda _block: defect_table.table(self.root, self.address),
             "rubric": self.body,
@@ -243,6 +244,12 @@ class Plain:
         if block.name not in QUOTES:
             text = f"{bold('See also' if block.name == 'seealso' else head)}\n\n{text}"
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+    def live_translator(self, _block: Block) -> str:
+        """What runs in the page cannot run in a notebook: a link to it."""
+        return (
+            f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
+        )
 
     def correspondence(self, block: Block) -> str:
         rows = paper_table.load_rows(self.root / "tests" / "correspondence.py")

@@ -15,9 +15,8 @@ import transformer_lib
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ("index", "notation", "glossary")
-APPENDICES = [
-    ROOT / "book" / f"{name}.md" for name in ("common_mistakes", "differences", "speed", "for_instructors", "reproduce")
-]
+OTHERS = ("common_mistakes", "differences", "speed", "for_instructors", "reproduce", "live")
+APPENDICES = [ROOT / "book" / f"{name}.md" for name in OTHERS]
 CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT and p not in APPENDICES]
 ALL = CHAPTERS + APPENDICES
 PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}
@@ -80,8 +79,6 @@ def test_the_minutes_at_the_exercises_are_those_of_the_tasks(chapter):
 
 @with_exercises
 def test_exercises_are_whole(chapter):
-    if "```{task}" not in chapter.read_text("utf-8"):
-        pytest.skip("exercises in the old form")
     found = exercises_of(read_page(chapter))  # raises for whatever an exercise lacks
     assert 3 <= len(found) <= 7
     assert sum(exercise.is_graded_by_machine for exercise in found) >= 3

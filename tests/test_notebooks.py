@@ -403,6 +403,11 @@ def test_instructors_get_solutions(convert: Convert) -> None:
     assert ("code", 'answer = "SECRET three"') in cells
 
 
+def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
+    link = f"**[Open the translator on the book's site]({SITE}page.html#live-translator).**"
+    assert link in markdown(convert("```{live-translator}\n```"))
+
+
 # ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -455,5 +460,5 @@ def test_no_solution_reaches_a_student() -> None:
             lines[inside or block.name == "solution"] |= {line.strip() for line in block.body if len(line) > 40}
             inside = inside and block.name != "solution-end"
         cells = json.loads(students[f"{path.stem}.ipynb"])["cells"]
-        text = "\n".join(cell["source"] for cell in cells)
-        assert [line for line in lines[True] - lines[False] if line in text] == [], path.name
+        given = {line.strip() for cell in cells for line in cell["source"].splitlines()}
+        assert given & (lines[True] - lines[False]) == set(), path.name

@@ -19,6 +19,26 @@ def test_a_heat_map_shows_each_value_at_its_row_and_column():
     assert spec["config"]["background"] == "white"
 
 
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_every_line_stands_out_from_white_paper(colour):
+    """WCAG 1.4.11: a ratio of 3 for what one must see to understand a drawing."""
+    assert 1.05 / (luminance(colour) + 0.05) >= 3
+
+
+def test_text_in_a_cell_turns_white_where_the_blue_is_dark():
+    values = torch.tensor([[0.0, 40.0, 100.0]])
+    spec = heat_map(values, ["a"], ["x", "y", "z"], limits=(0.0, 100.0), **TEXTS).to_dict()
+    colour = spec["layer"][1]["encoding"]["color"]
+    assert colour["condition"] == {"test": "datum.value > 72", "value": "white"}
+    assert colour["value"] == COLOURS[0]
+
+
 def test_several_grids_get_a_list_to_choose_from():
     spec = heat_map({"head 1": torch.eye(2), "head 2": torch.ones(2, 2)}, ["a", "a"], ["x", "x"], **TEXTS).to_dict()
     [choice] = spec["params"]

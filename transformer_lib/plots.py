@@ -15,8 +15,12 @@ from torch import Tensor
 from .attention_maps import attention_axes, attention_records
 
 INK = "#1f2933"
-# Okabe and Ito's colours, told apart by every kind of colour vision; black and blue first for contrast.
-COLOURS = ["#0b0b0b", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9"]
+# The part of the blue scale from which white text in a cell is easier to read than black.
+WHITE_FROM = 0.72
+# Okabe and Ito's colours, told apart by every kind of colour vision; black and blue first for contrast. Each keeps
+# 3:1 on white, for which olive stands where they have sky blue. The book's dark page exchanges them, and every other
+# colour of a chart, by the list in book/_static/book-chart-colours.js.
+COLOURS = ["#0b0b0b", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c7400"]
 DASHES = [[1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 2], [1, 3]]
 
 
@@ -59,7 +63,7 @@ def heat_map(
         y=alt.Y("row:O", title=row_title, axis=_label_axis(alt, row_labels)),
         tooltip=[alt.Tooltip("value:Q", title=value_title, format=".4f")],
     )
-    middle = sum(limits) / 2
+    turn = limits[0] + WHITE_FROM * (limits[1] - limits[0])
     squares = base.mark_rect(stroke="#d5dae0").encode(
         color=alt.Color(
             "value:Q",
@@ -70,7 +74,7 @@ def heat_map(
     )
     numbers = base.mark_text(fontSize=10).encode(
         text=alt.Text("value:Q", format=".2f"),
-        color=alt.condition(f"datum.value > {middle}", alt.value("white"), alt.value(INK)),
+        color=alt.condition(f"datum.value > {turn:g}", alt.value("white"), alt.value(COLOURS[0])),
     )
     size = {"width": cell * len(column_labels), "height": cell * len(row_labels)}
     chart = (squares + numbers).properties(title=title, description=description, **size)
@@ -142,7 +146,7 @@ def attention_explorer(
     squares = base.mark_rect(stroke="#d5dae0").encode(color=alt.Color("w:Q", title="weight", scale=scale))
     written_in = base.mark_text(fontSize=10).encode(
         text=alt.Text("w:Q", format=".2f"),
-        color=alt.condition("datum.w > 0.5", alt.value("white"), alt.value(INK)),
+        color=alt.condition(f"datum.w > {WHITE_FROM}", alt.value("white"), alt.value(COLOURS[0])),
     )
     size = {"width": alt.Step(cell), "height": alt.Step(cell)}
     chart = (squares + written_in).properties(title=title, description=description, **size).add_params(*picks)

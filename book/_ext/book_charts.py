@@ -11,7 +11,14 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 LOGGER = logging.getLogger(__name__)
-SCRIPTS = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js", "book-charts.js")
+VEGA = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
+SCRIPTS = (
+    *VEGA,
+    "book-chart-colours.js",
+    "book-chart-data.js",
+    "book-chart-tables.js",
+    "book-charts.js",
+)
 
 
 def altair_spec(source: str) -> dict[str, Any] | None:

@@ -1,17 +1,123 @@
-/* Draw each chart from the specification inside its place. Vega is loaded before this file, from this site. */
+/* Draw each chart from the specification inside its place, in the page's theme, no wider than its place where the
+   chart allows it. Vega and the files of the colours and the tables are loaded before this one, from this site. */
 "use strict";
 
-for (const place of document.querySelectorAll(".vega-chart")) {
-  const spec = JSON.parse(place.querySelector("script").textContent);
-  const canvas = document.createElement("div");
-  place.append(canvas);
-  vegaEmbed(canvas, spec, { mode: "vega-lite", actions: false, renderer: "svg" })
-    .then(() => place.dispatchEvent(new CustomEvent("drawn", { bubbles: true })))
-    .catch((error) => {
-      const message = document.createElement("p");
-      message.className = "error";
-      message.textContent = `The chart could not be drawn: ${error.message}`;
-      canvas.replaceChildren(message);
-      console.error(error);
-    });
+const CHARTS = new Map();
+// Below this width of the plot a chart says nothing; it scrolls in its box instead.
+const NARROWEST_PLOT = 200;
+
+/* The parts of a specification that draw: layers, panels, or the whole. */
+function units(spec) {
+  const parts = spec.layer ?? spec.hconcat ?? spec.vconcat ?? spec.concat;
+  return parts ? parts.flatMap((part) => units({ ...part, encoding: { ...spec.encoding, ...part.encoding } })) : [spec];
 }
+
+/* Whether less width squeezes only a scale, not cells with numbers in them. */
+function mayShrink(spec) {
+  const across = units(spec).map((unit) => unit.encoding?.x?.type);
+  return typeof spec.width === "number" && !across.includes("ordinal") && !across.includes("nominal");
+}
+
+/* A title of several lines where one is wider than the plot; a letter is about 8 pixels wide. */
+function wrapped(title, width) {
+  const lines = [""];
+  for (const word of String(title).split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (longer.length * 8 > width && lines.at(-1)) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
+}
+
+function narrowed(spec, width) {
+  const title = typeof spec.title === "object" ? spec.title : { text: spec.title };
+  return { ...spec, width, title: { ...title, text: wrapped(title.text ?? "", width + 60) } };
+}
+
+/* The controls of a chart: signals that an input sets. */
+function controlNames(result) {
+  return (result.vgSpec.signals ?? []).filter((signal) => signal.bind).map((signal) => signal.name);
+}
+
+async function embedded(place, spec, theme) {
+  const canvas = document.createElement("div");
+  const options = { mode: "vega-lite", actions: false, renderer: "svg", tooltip: { theme } };
+  const result = await vegaEmbed(canvas, themedSpec(spec, theme), options);
+  result.canvas = canvas;
+  return result;
+}
+
+/* Draw, and draw again without what sticks out of the place. */
+async function fitted(place, spec, theme) {
+  const result = await embedded(place, spec, theme);
+  const style = getComputedStyle(place);
+  const room = place.parentElement.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 2;
+  const excess = parseFloat(result.canvas.querySelector("svg").getAttribute("width")) - room;
+  const width = Math.floor(spec.width - excess);
+  if (excess <= 0 || !mayShrink(spec) || width < NARROWEST_PLOT) return result;
+  result.finalize();
+  return embedded(place, narrowed(spec, width), theme);
+}
+
+/* What the reader has set, and which control has the focus, outlives a new drawing. */
+async function restore(chart, before) {
+  if (!before) return;
+  const names = controlNames(before);
+  const values = names.map((name) => before.view.signal(name));
+  names.forEach((name, i) => chart.result.view.signal(name, values[i]));
+  await chart.result.view.runAsync();
+  const inputs = (result) => [...result.canvas.querySelectorAll("input, select")];
+  const focused = inputs(before).indexOf(document.activeElement);
+  before.canvas.replaceWith(chart.result.canvas);
+  if (focused >= 0) inputs(chart.result)[focused]?.focus();
+  before.finalize();
+}
+
+function complain(place, error) {
+  const message = document.createElement("p");
+  message.className = "error";
+  message.textContent = `The chart could not be drawn: ${error.message}`;
+  place.append(message);
+  console.error(error);
+}
+
+async function draw(place) {
+  const chart = CHARTS.get(place);
+  const theme = pageTheme();
+  const turn = (chart.turn = (chart.turn ?? 0) + 1);
+  try {
+    const result = await fitted(place, chart.spec, theme);
+    if (turn !== chart.turn) return result.finalize(); // A later drawing has begun.
+    const before = chart.result;
+    chart.result = result;
+    if (before) await restore(chart, before);
+    else place.append(result.canvas);
+    place.dataset.drawn = theme;
+    place.dispatchEvent(new CustomEvent("drawn", { bubbles: true, detail: chart }));
+  } catch (error) {
+    complain(place, error);
+  }
+}
+
+function drawAll() {
+  for (const place of CHARTS.keys()) draw(place);
+}
+
+for (const place of document.querySelectorAll(".vega-chart")) {
+  CHARTS.set(place, { spec: JSON.parse(place.querySelector("script").textContent) });
+}
+drawAll();
+
+new MutationObserver(() => {
+  if ([...CHARTS.keys()].some((place) => place.dataset.drawn !== pageTheme())) drawAll();
+}).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+
+let drawnWidth = window.innerWidth;
+window.addEventListener("resize", () => {
+  clearTimeout(window.bookRedraw);
+  window.bookRedraw = setTimeout(() => {
+    // A phone's browser also reports the height that its address bar takes and gives.
+    if (window.innerWidth !== drawnWidth) drawAll();
+    drawnWidth = window.innerWidth;
+  }, 150);
+});

@@ -2,7 +2,8 @@
 "use strict";
 
 const BOXES =
-  ".vega-chart, .cell_output, .cell_output .output, .pst-scrollable-table-container, div.math, mjx-container, pre";
+  ".vega-chart, .chart-data-frame, .cell_output, .cell_output .output, .pst-scrollable-table-container, div.math, " +
+  "mjx-container.wide, mjx-container[display], pre";
 
 function markScrollable() {
   for (const formula of document.querySelectorAll("mjx-container:not([display])")) {
@@ -10,9 +11,11 @@ function markScrollable() {
     formula.classList.toggle("wide", line !== null && formula.scrollWidth > line.clientWidth);
   }
   for (const box of document.querySelectorAll(BOXES)) {
-    if (box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).display !== "inline") {
-      box.tabIndex = 0;
-    }
+    const wide = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).display !== "inline";
+    const high = box.matches(".chart-data-frame") && box.scrollHeight > box.clientHeight + 1;
+    if (wide || high) box.tabIndex = 0;
+    // Not while the reader stands on it: the focus would be lost.
+    else if (box !== document.activeElement) box.removeAttribute("tabindex");
   }
 }
 
@@ -23,3 +26,10 @@ window.addEventListener("load", () => {
 window.addEventListener("resize", markScrollable);
 document.addEventListener("drawn", markScrollable);
 document.addEventListener("toggle", markScrollable, true);
+document.addEventListener("filled", markScrollable);
+
+/* The theme listens on the first button of each bar, which these pages never show; the one they show is another. */
+for (const bar of ["primary", "secondary"]) {
+  const [wired, ...shown] = document.querySelectorAll(`.${bar}-toggle`);
+  for (const button of shown) button.addEventListener("click", () => wired.click());
+}

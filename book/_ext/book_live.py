@@ -1,0 +1,123 @@
+"""The translator that runs in the reader's browser: its place on the page, and the scripts that it loads on request.
+
+The repository holds the exported models and the runtime as they come. A page opened from a file may load scripts but
+may not fetch, so the build writes each of them as a script, compressed and in letters: one way for servers and files.
+"""
+
+import base64
+import gzip
+import html
+import json
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+LOGGER = logging.getLogger(__name__)
+ROOT = Path(__file__).resolve().parents[2]
+STATIC = ROOT / "book" / "_static"
+RUNTIME = STATIC / "vendor" / "onnxruntime"
+PRETRAINED = ROOT / "transformer_lib" / "pretrained"
+TEMPLATE = Path(__file__).with_name("live_translator.html")
+SCRIPTS = ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "live")
+TRANSLATORS = {
+    "number_words_en_de": "Number words, English to German",
+    "tatoeba_de_en": "Everyday sentences, German to English",
+    "tatoeba_en_de": "Everyday sentences, English to German",
+}
+
+
+def _script(name: str, content: dict[str, Any]) -> str:
+    written = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return f"LiveTranslator.receive({json.dumps(name)},{written});\n"
+
+
+def _letters(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+def tokenizer(saved: dict[str, Any]) -> dict[str, Any]:
+    """What tokenizers.js needs of a tokenizer in translator.json."""
+    if saved["kind"] == "words":
+        if saved["language"] is not None:
+            raise ValueError(f"language = {saved['language']!r}: the page can split words at spaces only (null)")
+        return saved
+    pieces = saved["model"]["model"]
+    vocabulary = sorted(pieces["vocab"], key=pieces["vocab"].get)
+    return {"kind": "bpe", "vocabulary": vocabulary, "merges": pieces["merges"]}
+
+
+@cache
+def payloads() -> dict[str, str]:
+    """Name → text of each script that the page loads on request: the runtime, and every translator."""
+    runtime = {
+        "module": (RUNTIME / "ort-wasm-simd-threaded.mjs").read_text("utf-8"),
+        "wasm": _letters((RUNTIME / "ort-wasm-simd-threaded.wasm.gz").read_bytes()),
+    }
+    found = {"onnxruntime": _script("onnxruntime", runtime)}
+    exported = json.loads((STATIC / "live" / "provenance.json").read_text("utf-8"))
+    for name in TRANSLATORS:
+        described = json.loads((PRETRAINED / name / "translator.json").read_text("utf-8"))
+        target = described["target_tokenizer"] or described["source_tokenizer"]
+        content = {
+            "longest": exported[name]["longest"],
+            "source_tokenizer": tokenizer(described["source_tokenizer"]),
+            "target_tokenizer": tokenizer(target),
+            "onnx": _letters(gzip.compress((STATIC / "live" / f"{name}.onnx").read_bytes(), 9, mtime=0)),
+        }
+        found[name] = _script(name, content)
+    return found
+
+
+@cache
+def download_bytes() -> dict[str, int]:
+    """What a server that compresses sends for each translator alone, and for the runtime."""
+    sizes = {name: len(gzip.compress(text.encode(), 6, mtime=0)) for name, text in payloads().items()}
+    sizes["onnxruntime"] += len(gzip.compress((RUNTIME / "ort.wasm.min.js").read_bytes(), 6, mtime=0))
+    return sizes
+
+
+def page_html(static: str) -> str:
+    """The place of the translator, with the size of everything that it may load."""
+    sizes = download_bytes()
+    choices = "\n".join(
+        f'<label><input type="radio" name="live-name" value="{name}" data-bytes="{sizes[name]}"'
+        f"{' checked' if i == 0 else ''}> {html.escape(words)} ({sizes[name] / 1e6:.1f} MB)</label>"
+        for i, (name, words) in enumerate(TRANSLATORS.items())
+    )
+    template = Template(TEMPLATE.read_text("utf-8"))
+    files = ", ".join(f'<a href="{static}live/{name}.onnx">{name}.onnx</a>' for name in TRANSLATORS)
+    return template.substitute(static=static, choices=choices, files=files, runtime_bytes=sizes["onnxruntime"])
+
+
+class LiveTranslator(SphinxDirective):
+    """`{live-translator}`: the translator; the notebooks link to it."""
+
+    def run(self) -> list[nodes.Node]:
+        for file in (TEMPLATE, STATIC / "live" / "provenance.json"):
+            self.env.note_dependency(str(file))
+        depth = self.env.docname.count("/")
+        return [nodes.raw("", page_html("../" * depth + "_static/"), format="html")]
+
+
+def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load the page's own scripts and styles where the translator stands."""
+    if 'id="live-translator"' in context.get("body", ""):
+        app.add_css_file("live/live.css")
+        for script in SCRIPTS:
+            app.add_js_file(f"live/{script}.js", loading_method="defer")
+
+
+def write_payloads(app: Sphinx, exception: Exception | None) -> None:
+    """Write the scripts that are loaded on request."""
+    if exception or app.builder.name != "html":
+        return
+    folder = Path(app.outdir, "_static", "live")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in payloads().items():
+        (folder / f"{name}.js").write_text(text, "utf-8")

@@ -1,0 +1,227 @@
+/* The page: loads a translator when asked to, and shows how it writes, token by token. */
+"use strict";
+
+(() => {
+  const { element } = LiveTranslator;
+  const place = document.getElementById("live-translator");
+  const find = (selector) => place.querySelector(selector);
+  const [loadForm, textForm, result] = [".live-load", ".live-text", ".live-result"].map(find);
+  const EXAMPLES = {
+    number_words_en_de: ["forty seven", "three hundred twenty one thousand four hundred fifty six", "one"],
+    tatoeba_de_en: [
+      "Wie alt bist du?",
+      "Ich weiß nicht, wo ich mein Auto geparkt habe.",
+      "Der Bundesrat hat das Gesetz abgelehnt.",
+    ],
+    tatoeba_en_de: ["How old are you?", "I read a book yesterday.", "The senate rejected the bill."],
+  };
+  const PAUSE = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 250; // milliseconds between tokens
+
+  const loaded = new Map();
+  let runtimeLoaded = false;
+  let shown = null; // what is on the page: { translator, name, source, beamSize, steps, text }
+  let run = 0; // counts the runs, so that an old one stops when a new one starts
+  let head = null;
+
+  const chosenRadio = () => find("[name=live-name]:checked");
+  const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const pause = () => new Promise((resolve) => setTimeout(resolve, PAUSE));
+
+  // ── Loading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  function showLoading() {
+    const radio = chosenRadio();
+    const ready = loaded.has(radio.value);
+    const own = Number(radio.dataset.bytes);
+    const button = loadForm.querySelector("button");
+    button.hidden = ready;
+    textForm.hidden = !ready;
+    result.hidden = !ready || shown?.name !== radio.value;
+    button.textContent = runtimeLoaded
+      ? `Load: ${megabytes(own)}`
+      : `Load: ${megabytes(own + Number(place.dataset.runtime))}`;
+    find(".live-status").textContent = ready
+      ? "Loaded. Nothing you type leaves your device."
+      : runtimeLoaded
+        ? ""
+        : `Nothing is loaded before you press. ${megabytes(Number(place.dataset.runtime))} of it is the runtime, which all three share.`;
+    if (ready) {
+      showExamples(radio.value);
+    }
+  }
+
+  async function load(event) {
+    event.preventDefault();
+    const name = chosenRadio().value;
+    find(".live-status").textContent = "Loading …";
+    try {
+      loaded.set(name, await LiveTranslator.loadTranslator(place.dataset.static, name));
+      runtimeLoaded = true;
+      if (chosenRadio().value === name) {
+        showLoading();
+        find("#live-text").focus();
+      }
+    } catch (error) {
+      find(".live-status").textContent = `Not loaded: ${error.message}`;
+    }
+  }
+
+  function showExamples(name) {
+    const input = find("#live-text");
+    const [source] = name.split("_").slice(-2);
+    input.lang = source;
+    if (input.dataset.name !== name) {
+      input.dataset.name = name;
+      input.value = EXAMPLES[name][0];
+    }
+    const buttons = EXAMPLES[name].map((text) => {
+      const button = element("button", { type: "button", textContent: text, lang: source });
+      button.addEventListener("click", () => {
+        input.value = text;
+        translate();
+      });
+      return button;
+    });
+    find(".live-examples").replaceChildren("Try: ", ...buttons);
+  }
+
+  // ── Translating ──────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Read the text; null, with the reason on the page, if it cannot be translated. */
+  function begin() {
+    const name = chosenRadio().value;
+    const translator = loaded.get(name);
+    const beamSize = Number(find("[name=live-search]:checked").value);
+    try {
+      const typed = find("#live-text").value;
+      const text = name.startsWith("number_words") ? LiveTranslator.withNumbersSpelled(typed) : typed;
+      const source = translator.encode(text);
+      find("#live-problem").textContent = "";
+      shown = { translator, name, source, beamSize, steps: [], text, typed };
+    } catch (error) {
+      find("#live-problem").textContent = error.message;
+      return null;
+    }
+    showSource();
+    return shown;
+  }
+
+  function showSource() {
+    const { translator, source, text, name } = shown;
+    const chips = source.map((id) => element("code", { textContent: translator.sourceTokenizer.vocabulary[id] }));
+    find(".live-source").replaceChildren(...chips);
+    const unknown = [...new Set(LiveTranslator.unknownPieces(translator.sourceTokenizer, text))];
+    find(".live-unknown").textContent = unknown.length
+      ? `Never seen in training: ${unknown.join(", ")}. The model reads <unk> in its place, and guesses.`
+      : "";
+    find(".live-translation").lang = name.split("_").at(-1);
+    result.hidden = false;
+  }
+
+  async function go(current, start, once = false) {
+    const mine = ++run;
+    const { translator, source, beamSize } = current;
+    const step = translator.stepFor(source);
+    const search =
+      beamSize === 1
+        ? LiveTranslator.greedySearch(step, source.length, start)
+        : LiveTranslator.beamSearch(step, source.length, beamSize);
+    for await (const found of search) {
+      if (mine !== run) {
+        return;
+      }
+      current.steps.push(found);
+      show();
+      if (once) {
+        return;
+      }
+      await pause();
+    }
+  }
+
+  async function translate(event) {
+    event?.preventDefault();
+    const current = begin();
+    if (current) {
+      await go(current, []);
+    }
+  }
+
+  /** One step further, or from the start if the text or the search is new. */
+  async function next() {
+    const beamSize = Number(find("[name=live-search]:checked").value);
+    const same = shown && shown.typed === find("#live-text").value && shown.name === chosenRadio().value;
+    const goesOn = same && shown.beamSize === 1 && beamSize === 1 && shown.steps.length && !shown.steps.at(-1).done;
+    const current = goesOn ? shown : begin();
+    if (current) {
+      await go(current, goesOn ? current.steps.at(-1).tokens : [], beamSize === 1);
+    }
+  }
+
+  /** Another token at one step: the steps before it stay, the model goes on after it. */
+  async function choose(at, id) {
+    const { EOS } = LiveTranslator.special;
+    const changed = shown.steps[at];
+    const tokens = [...changed.tokens.slice(0, -1), id];
+    shown.steps = [...shown.steps.slice(0, at), { ...changed, tokens, done: id === EOS }];
+    show();
+    place.querySelectorAll(".live-steps tbody tr")[at].querySelector("[aria-pressed=true]").focus();
+    await (id === EOS ? ++run : go(shown, tokens));
+  }
+
+  // ── Showing ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  const written = (id) => shown.translator.targetTokenizer.vocabulary[id];
+
+  function show() {
+    const focused = document.activeElement?.closest(".live-steps button");
+    const row = focused?.closest("tr").rowIndex;
+    const column = focused?.parentElement.cellIndex;
+    const text = shown.translator.targetTokenizer.decode(shown.steps.at(-1).tokens);
+    find(".live-translation").textContent = text + (shown.steps.at(-1).done ? "" : " …");
+    LiveTranslator.drawSteps(result, shown.steps, shown.beamSize, written, choose);
+    if (focused) {
+      find(".live-steps").rows[row]?.cells[column]?.querySelector("button")?.focus();
+    }
+    showAttention();
+  }
+
+  function showAttention() {
+    const { attention } = shown.steps.at(-1);
+    const names = Object.keys(attention);
+    if (!names.includes(head?.split("/")[0])) {
+      head = `${names.filter((name) => name.endsWith(".cross")).at(-1)}/1`;
+    }
+    const grid = find(".live-maps");
+    if (grid.dataset.name !== shown.name) {
+      grid.dataset.name = shown.name;
+      LiveTranslator.buildGrid(grid, attention, head);
+    }
+    LiveTranslator.drawGrid(grid, attention);
+    showHead();
+  }
+
+  function showHead() {
+    const { attention, tokens } = shown.steps.at(-1);
+    const [name, number] = head.split("/");
+    const source = shown.source.map((id) => shown.translator.sourceTokenizer.vocabulary[id]);
+    const [rows, columns] = LiveTranslator.axes(name, source, tokens.map(written));
+    const matrix = attention[name][number].map((row) => [...row]);
+    find(".live-chosen").textContent = `${name}, head ${number}`;
+    LiveTranslator.drawLarge(find(".live-large"), matrix, rows, columns, `${name}, head ${number}`);
+    LiveTranslator.drawMost(find(".live-most"), matrix, rows, columns);
+  }
+
+  loadForm.addEventListener("submit", load);
+  loadForm.addEventListener("change", showLoading);
+  textForm.addEventListener("submit", translate);
+  find(".live-next").addEventListener("click", next);
+  find(".live-maps").addEventListener("change", (event) => {
+    head = event.target.value;
+    showHead();
+  });
+  new MutationObserver(() => shown?.steps.length && showAttention()).observe(document.documentElement, {
+    attributeFilter: ["data-theme"],
+  });
+  showLoading();
+})();

@@ -1,0 +1,145 @@
+/* Loading on request: ONNX Runtime and one translator, each a script that hands its content to `receive`.
+
+   Scripts, because a page opened from a file may load scripts but may not fetch; so there is one way for both. */
+"use strict";
+
+globalThis.LiveTranslator ??= {};
+
+(() => {
+  const MOST_CHARACTERS = 1000; // the time to cut a text without spaces into pieces grows with its square
+  const received = new Map();
+  const scripts = new Map();
+
+  /** Called by each loaded payload. */
+  function receive(name, content) {
+    received.set(name, content);
+  }
+
+  function loadScript(url) {
+    if (!scripts.has(url)) {
+      const loading = new Promise((resolve, reject) => {
+        const element = document.createElement("script");
+        element.src = url;
+        element.onload = resolve;
+        element.onerror = () => {
+          scripts.delete(url); // so that the reader can try again
+          reject(new Error(`${url.split("/").at(-1)} did not arrive. Check the connection and press again.`));
+        };
+        document.head.append(element);
+      });
+      scripts.set(url, loading);
+    }
+    return scripts.get(url);
+  }
+
+  async function unpacked(base64) {
+    if (typeof DecompressionStream === "undefined") {
+      throw new Error("this browser cannot unpack the model. Use one from 2023 or later.");
+    }
+    const compressed = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+    const stream = new Blob([compressed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+
+  const blobAddress = (content, type) => URL.createObjectURL(new Blob([content], { type }));
+
+  async function startRuntime(folder) {
+    await loadScript(`${folder}vendor/onnxruntime/ort.wasm.min.js`);
+    await loadScript(`${folder}live/onnxruntime.js`);
+    const { module, wasm } = received.get("onnxruntime");
+    ort.env.wasm.numThreads = 1; // more would need headers that a plain web server does not send
+    ort.env.wasm.wasmPaths = {
+      mjs: blobAddress(module, "text/javascript"),
+      wasm: blobAddress(await unpacked(wasm), "application/wasm"),
+    };
+  }
+
+  let runtime = null;
+
+  /** A translator of this name, from the folder of static files: loads what is not there yet. */
+  async function loadTranslator(folder, name) {
+    runtime ??= startRuntime(folder).catch((error) => {
+      runtime = null;
+      throw error;
+    });
+    await Promise.all([runtime, loadScript(`${folder}live/${name}.js`)]);
+    const saved = received.get(name);
+    const session = await ort.InferenceSession.create(await unpacked(saved.onnx), { executionProviders: ["wasm"] });
+    return new Translator(saved, session);
+  }
+
+  function tensor(rows) {
+    const ids = BigInt64Array.from(rows.flat(), BigInt);
+    return new ort.Tensor("int64", ids, [rows.length, rows[0].length]);
+  }
+
+  class Translator {
+    constructor(saved, session) {
+      this.session = session;
+      this.longest = saved.longest; // positions that the graph has encodings for
+      this.sourceTokenizer = LiveTranslator.makeTokenizer(saved.source_tokenizer);
+      this.targetTokenizer = LiveTranslator.makeTokenizer(saved.target_tokenizer);
+    }
+
+    get mostSourceTokens() {
+      return this.longest - LiveTranslator.EXTRA;
+    }
+
+    /** Ids of the sentence with <eos>; an Error that a reader can act on if there is none, or too many. */
+    encode(text) {
+      if (text.length > MOST_CHARACTERS) {
+        throw new RangeError(
+          `The text has ${text.length} characters; this page takes up to ${MOST_CHARACTERS}. Shorten it.`,
+        );
+      }
+      const ids = this.sourceTokenizer.encode(text);
+      const [most, found] = [this.mostSourceTokens, ids.length + 1];
+      if (ids.length === 0) {
+        throw new RangeError("There is nothing to translate yet: type a sentence.");
+      }
+      if (found > most) {
+        throw new RangeError(`The sentence has ${found} tokens; this page takes up to ${most}. Shorten it.`);
+      }
+      return [...ids, LiveTranslator.special.EOS];
+    }
+
+    /** The function that the searches call: rows of target inputs to logits and weights. */
+    stepFor(source) {
+      return async (rows) => {
+        const inputs = { source: tensor(rows.map(() => source)), target_input: tensor(rows) };
+        const { logits, ...weights } = await this.session.run(inputs);
+        const vocabulary = logits.dims[1];
+        return {
+          logits: rows.map((_, i) => logits.data.subarray(i * vocabulary, (i + 1) * vocabulary)),
+          attention: (row) => attentionOf(weights, row),
+        };
+      };
+    }
+
+    async translate(text, beamSize = 1) {
+      const source = this.encode(text);
+      const step = this.stepFor(source);
+      const search = beamSize === 1 ? LiveTranslator.greedySearch : LiveTranslator.beamSearch;
+      let last = null;
+      for await (last of search(step, source.length, beamSize === 1 ? [] : beamSize)) {
+        // The last one counts.
+      }
+      return { source, ...last, text: this.targetTokenizer.decode(last.tokens) };
+    }
+  }
+
+  /** For each attention, the weights of one row of the batch as [head][query][key]. */
+  function attentionOf(weights, row) {
+    return Object.fromEntries(
+      Object.entries(weights).map(([name, { data, dims }]) => {
+        const [, heads, queries, keys] = dims;
+        const at = (head, query) => ((row * heads + head) * queries + query) * keys;
+        const matrix = (head) =>
+          Array.from({ length: queries }, (_, query) => data.slice(at(head, query), at(head, query) + keys));
+        return [name, Array.from({ length: heads }, (_, head) => matrix(head))];
+      }),
+    );
+  }
+
+  Object.assign(LiveTranslator, { receive, loadTranslator });
+})();

@@ -1,0 +1,96 @@
+"""Train, score and pack the translator of number words that comes with the package: English to German.
+
+    python experiments/number_words.py
+
+The command line's own `train`, a minute or two on one CPU core, to exact translations of numbers it has never seen.
+The book's page with the translator in the browser uses what is packed here: run scripts/export_onnx.py after it.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from provenance import provenance, write_result
+
+from transformer_lib import cli, count_parameters
+from transformer_lib.data import load_pairs
+from transformer_lib.translator import PRETRAINED, Translator
+
+NAME = "number_words_en_de"
+CORPUS = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de"]
+MODEL = ["d_model=64", "d_ff=256", "num_layers=2", "num_heads=4", "d_k=16", "d_v=16", "p_drop=0.0"]
+TRAINING = ["num_steps=1000", "batch_tokens=700", "accumulate=3", "warmup_steps=3000"]
+
+
+def train(folder: Path, seed: int) -> None:
+    """By the command that the README shows."""
+    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}"]
+    if status := cli.main(["train", str(folder), *CORPUS, "--device", "cpu", *settings]):
+        raise SystemExit(status)
+
+
+def ship(folder: Path) -> dict[str, Any]:
+    """Pack the last checkpoint, and score what was packed."""
+    Translator.load(folder).pack(PRETRAINED / NAME)
+    packed = Translator.load(PRETRAINED / NAME)
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    scores = {split: packed.score(load_pairs("number_words", split, "en", "de")) for split in ("val", "test")}
+    sizes = {path.name: path.stat().st_size for path in sorted((PRETRAINED / NAME).glob("*.[js]*"))}
+    return {
+        "what": f"the translator {NAME} that comes with the package: numbers up to 999,999 in words",
+        "data": "the package's own generator; test scored once, after training",
+        "corpus": CORPUS,
+        "model": MODEL,
+        "training": TRAINING,
+        "parameters": count_parameters(packed.model),
+        "bytes": sizes,
+        "target_tokens_seen": sum(line["target_tokens"] for line in lines),
+        "val_perplexity": lines[-1]["val_perplexity"],
+        "exact_match": {split: score.exact_match for split, score in scores.items()},
+    }
+
+
+def card(result: dict[str, Any]) -> str:
+    """What a user of the weights must know, from the result."""
+    return f"""# {NAME}
+
+A small Transformer that turns numbers from English words into German words: "forty seven" into "sieben und vierzig",
+with spaces between the parts. It comes with `transformer_lib`. This card is written by `experiments/number_words.py`.
+
+    echo "four hundred forty seven" | python -m transformer_lib translate {NAME}
+
+{result["parameters"]:,} parameters, the weights in 8 bits: {sum(result["bytes"].values()) / 1e3:.0f} kB with the
+vocabulary. {", ".join(result["model"])};
+{", ".join(result["training"])}, seed {result["seed"]}:
+{result["target_tokens_seen"] / 1e6:.1f} million target tokens, {result["seconds"]:.0f} seconds in all on
+{result["device"]}, {result["threads"]} thread(s), beside other work; commit {result["commit"]}.
+
+Of 1,000 numbers that training never saw, {100 * result["exact_match"]["test"]:.1f} % come out exactly as they should
+(recorded {result["date"]}).
+
+It knows the {result["vocabulary"]} English and German words of the numbers from 0 to 999,999, and no others.
+"""
+
+
+def main() -> None:
+    """Train, score, pack, and write the card."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=0)
+    seed = parser.parse_args().seed
+    started = time.monotonic()
+    torch.set_num_threads(1)  # so small a model gains nothing from two
+    with tempfile.TemporaryDirectory() as folder:
+        train(Path(folder, "run"), seed)
+        result = ship(Path(folder, "run"))
+    result["vocabulary"] = len(Translator.load(PRETRAINED / NAME).source_tokenizer) - 4  # without the special tokens
+    result |= provenance(seed, time.monotonic() - started)
+    (PRETRAINED / NAME / "README.md").write_text(card(result), encoding="utf-8")
+    print(f"exact match {result['exact_match']}, written to {write_result(NAME, result).name} and {NAME}/")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Charts that compute in the page: for inputs of the reader's own they show what the library computes.
+
+Needs `make book` and Chromium, as test_site.py does.
+"""
+
+import pytest
+import torch
+from playwright.sync_api import BrowserContext, Page
+from test_site import SETTLED, context, origins, site  # noqa: F401  (fixtures)
+
+from transformer_lib import scaled_dot_product_attention
+from transformer_lib.attention import masked_softmax
+
+pytestmark = pytest.mark.slow
+
+CHART = "[...document.querySelectorAll('.vega-chart')].find(chart => chart.textContent.includes(title))"
+MOVE = f"""([title, label, value]) => {{
+  const chart = {CHART};
+  const binding = [...chart.querySelectorAll('.vega-bind')].find(one => one.textContent.startsWith(label));
+  const control = binding.querySelector('input');
+  if (control.type === 'checkbox') {{
+    if (control.checked !== value) control.click();
+  }} else {{
+    control.value = value;
+    control.dispatchEvent(new Event('input', {{ bubbles: true }}));
+  }}
+}}"""
+WRITTEN = f"""title => {{
+  const chart = {CHART};
+  return [...chart.querySelectorAll('svg .mark-text.role-mark text')].map(text => text.textContent.replace('−', '-'));
+}}"""
+
+
+def opened(context: BrowserContext, url: str, title: str) -> Page:  # noqa: F811
+    page = context.new_page()
+    page.goto(url, wait_until="load")
+    page.wait_for_function(SETTLED, timeout=20_000)
+    assert title in page.content()
+    return page
+
+
+def shown(page: Page, title: str, settings: dict[str, float | bool], expected: list[str]) -> list[str]:
+    """The texts of the chart's marks, once its controls are set and it had time to draw."""
+    for label, value in settings.items():
+        page.evaluate(MOVE, [title, label, value])
+    for _ in range(50):
+        if (found := page.evaluate(WRITTEN, title)) == expected:
+            break
+        page.wait_for_timeout(100)
+    return found
+
+
+def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:  # noqa: F811
+    title = "The four steps of attention"
+    page = opened(context, origins["http"] + "book/attention.html", title)
+    key = torch.tensor([[1.0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
+    value = torch.tensor([[0.0, 10], [10, 0], [0, 0]])
+    for first, second in ((2.0, 2.0), (4.0, -3.5), (-1.5, 0.5)):
+        query = torch.tensor([[first, second, 0, 0]])
+        output, weights = scaled_dot_product_attention(query, key, value)
+        dots = (query @ key.T)[0]
+        expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / 2:.2f}" for dot in dots]
+        expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
+        settings = {"Query, 1st": first, "Query, 2nd": second, "Under the root": 4}
+        assert shown(page, title, settings, expected) == expected
+    softer = (dots / 8).softmax(dim=0)
+    found = shown(page, title, {"Under the root": 64}, [])
+    assert found[6:9] == [f"{weight:.2f}" for weight in softer]
+    page.close()
+
+
+def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:  # noqa: F811
+    title = "Three ways to hide a key"
+    page = opened(context, origins["http"] + "book/masks.html", title)
+    for third, hidden in ((2.0, (False, False, True)), (-3.5, (True, False, True)), (1.5, (False, False, False))):
+        scores, seen = torch.tensor([-3.0, -4.0, third]), ~torch.tensor(hidden)
+        ways = [(scores * seen).softmax(0), scores.softmax(0) * seen, masked_softmax(scores[None], seen[None])[0]]
+        expected = [
+            text
+            for weights in ways
+            for text in (
+                *(f"{weight:.2f}{'  hidden' * h}" for weight, h in zip(weights, hidden, strict=True)),
+                f"sum {weights.sum():.2f}",
+            )
+        ]
+        settings = {f"Hide key {i + 1}": h for i, h in enumerate(hidden)} | {"Score of key 3": third}
+        assert shown(page, title, settings, expected) == expected
+    everything = shown(page, title, {f"Hide key {i}": True for i in (1, 2, 3)}, [])
+    assert everything[8:11] == ["0 / 0  hidden"] * 3
+    page.close()

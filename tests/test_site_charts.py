@@ -1,0 +1,187 @@
+"""The charts of the built site: in both schemes, worked by keys, with their numbers in a table and a file.
+
+How they stand out from their ground is tested with axe, in test_site_accessibility.py: the page is open there anyway.
+"""
+
+# The fixtures of test_site.py are used here by import.
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page
+from test_site import CHAPTERS, ROOT, SITE, context, opened, origins, recorded, site
+from test_site_accessibility import turned
+
+pytestmark = pytest.mark.slow
+__all__ = ["context", "origins", "site"]
+
+COLOURS_FILE = ROOT / "book" / "_static" / "book-chart-colours.js"
+SPECIFICATION = re.compile(r'<div class="vega-chart"><script type="application/json">(.*?)</script>', re.DOTALL)
+COLOUR = re.compile(r"#[0-9a-f]{3,8}\b|^(?:white|black|gr[ae]y|red|green|blue|orange|steelblue)$", re.IGNORECASE)
+
+
+def specifications(page: str) -> list[dict[str, Any]]:
+    return [json.loads(text.replace(r"<\/", "</")) for text in SPECIFICATION.findall((SITE / page).read_text("utf-8"))]
+
+
+def colours(value: Any) -> Iterator[str]:
+    """Every colour that a specification names outside its data."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            if key not in {"data", "datasets", "title", "description"}:
+                yield from colours(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from colours(part)
+    elif isinstance(value, str):
+        yield from (found.lower() for found in COLOUR.findall(value))
+
+
+def test_every_colour_of_a_chart_has_a_partner_in_the_dark_scheme(site: Path) -> None:
+    listed = COLOURS_FILE.read_text("utf-8").split("const DARK_COLOURS = {")[1].split("};")[0]
+    known = {name.strip('"') for name in re.findall(r'^\s*("?[#\w]+"?):', listed, re.MULTILINE)}
+    found = {(page, colour) for page in CHAPTERS for spec in specifications(page) for colour in colours(spec)}
+    assert len({colour for _, colour in found}) >= 10
+    unknown = sorted(pair for pair in found if pair[1] not in known)
+    assert unknown == [], "add these to DARK_COLOURS in book/_static/book-chart-colours.js"
+
+
+def drawn_marks(page: Page, chart: int) -> str:
+    """What the marks of a chart look like, without axes and titles."""
+    return page.evaluate(
+        "i => [...document.querySelectorAll('.vega-chart')[i].querySelectorAll('g.role-mark')].map(g => g.innerHTML)"
+        ".join('')",
+        chart,
+    )
+
+
+# page, place of the chart on it, name of the control, key that moves it.
+CONTROLS = [
+    ("attention", 0, "Scores times:", "ArrowRight"),
+    ("masks", 0, "Masks:", "ArrowUp"),
+    ("masks", 0, "Query, row:", "ArrowRight"),
+    ("positional_encoding", 3, "Place pos:", "ArrowRight"),
+    ("learning_rate", 0, "Warm-up, steps:", "ArrowLeft"),
+    ("learning_rate", 1, "Highest rate, thousandths:", "ArrowUp"),
+    ("decoding", 0, "α:", "ArrowRight"),
+    ("decoding", 1, "Beam width:", "ArrowRight"),
+    ("embeddings", 0, "with the factor", "Space"),
+]
+
+
+@pytest.mark.parametrize(("name", "chart", "label", "key"), CONTROLS)
+def test_a_control_answers_to_keys(
+    context: BrowserContext, origins: dict[str, str], name: str, chart: int, label: str, key: str
+) -> None:
+    page = context.new_page()
+    faults = recorded(page, origins["http"])
+    opened(page, f"{origins['http']}book/{name}.html", "light")
+    before = drawn_marks(page, chart)
+    page.locator(".vega-chart").nth(chart).get_by_label(re.compile(f"^{label}")).focus()
+    for _ in range(5 if key != "Space" else 1):
+        page.keyboard.press(key)
+    page.wait_for_function(
+        "([i, before]) => [...document.querySelectorAll('.vega-chart')[i].querySelectorAll('g.role-mark')]"
+        ".map(g => g.innerHTML).join('') !== before",
+        arg=[chart, before],
+        timeout=3000,
+    )
+    page.close()
+    assert faults == []
+
+
+def test_every_control_has_a_name_and_nothing_needs_a_pointer(site: Path) -> None:
+    """A parameter of a chart is set by an input with a name; a choice by pointing alone is out of reach of keys."""
+    unreachable = []
+    for page in CHAPTERS:
+        for spec in specifications(page):
+            for param in spec.get("params", []):
+                bound = param.get("bind")
+                if bound is None and ("select" in param or "value" in param):
+                    unreachable.append((page, param["name"]))
+                elif isinstance(bound, dict) and not bound.get("name", "").strip():
+                    unreachable.append((page, param["name"], "without a name"))
+    assert unreachable == []
+
+
+def shown_table(page: Page, chart: int) -> dict[str, Any]:
+    return page.evaluate(
+        """i => {
+          const box = document.querySelectorAll('.chart-data')[i];
+          const table = box.querySelector('table');
+          return table && {
+            caption: table.caption.textContent,
+            scopes: [...table.querySelectorAll('th')].map(cell => cell.scope),
+            rows: [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.textContent)),
+          };
+        }""",
+        chart,
+    )
+
+
+def test_the_numbers_of_a_chart_follow_its_control(context: BrowserContext, origins: dict[str, str]) -> None:
+    """Opened by a key, the table shows the softmax of 1, 2, 0; at the factor 0 of the slider, thirds."""
+    page = context.new_page()
+    page.goto(f"{origins['http']}book/attention.html")
+    page.wait_for_selector(".vega-chart[data-drawn] + .chart-data")
+    assert shown_table(page, 0) is None, "the table is made when it is asked for"
+    page.locator(".chart-data > summary").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".chart-data table")
+    table = shown_table(page, 0)
+    assert table["caption"] == "Larger scores, harder choice, with the controls as they stand"
+    assert set(table["scopes"]) == {"col", "row"}
+    assert {word: float(weight) for word, weight in table["rows"]} == {"forty": 0.2447, "seven": 0.6652, "end": 0.09003}
+    page.get_by_label("Scores times:").focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("document.querySelector('.chart-data td').textContent === '0.3333'")
+    page.close()
+
+
+def test_a_long_table_is_cut_and_its_file_is_whole(
+    context: BrowserContext, origins: dict[str, str], tmp_path: Path
+) -> None:
+    page = context.new_page()
+    opened(page, f"{origins['http']}book/learning_rate.html", "light")
+    page.wait_for_selector(".chart-data table")
+    table = shown_table(page, 0)
+    assert len(table["rows"]) == 200
+    count = int(re.findall(r"the first 200 of (\d+) rows", table["caption"])[0])
+    with page.expect_download() as download:
+        page.locator(".chart-data-save").first.click()
+    download.value.save_as(tmp_path / "rates.csv")
+    page.close()
+    with (tmp_path / "rates.csv").open(encoding="utf-8-sig", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert header == ["line", "step", "rate (thousandths)"]
+    assert len(rows) == count > 200
+    # Equation (3) at d_model 512, step 100, warm-up 4000.
+    [rate] = [float(rate) for line, step, rate in rows if line == "d_model = 512" and step == "100"]
+    assert rate == pytest.approx(1000 * 512**-0.5 * 100 * 4000**-1.5)
+
+
+def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
+    context: BrowserContext, origins: dict[str, str]
+) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    opened(page, f"{origins['http']}book/attention.html", "light")
+    slider = page.get_by_label("Scores times:")
+    slider.focus()
+    page.keyboard.press("Home")
+    light = page.locator(".vega-chart").first.inner_html()
+    turned(page, "dark", 390)
+    dark = page.locator(".vega-chart").first.inner_html()
+    room = page.evaluate("(c => [c.scrollWidth, c.clientWidth])(document.querySelector('.vega-chart'))")
+    facts = page.evaluate(
+        "[document.activeElement.type, document.activeElement.value,"
+        " document.querySelector('.chart-data td').textContent]"
+    )
+    page.close()
+    assert light != dark
+    assert facts == ["range", "0", "0.3333"]
+    assert room[0] <= room[1], "a chart that can shrink fits a phone"

@@ -1,0 +1,111 @@
+"""A page by keys alone: the way of the focus, what it can reach, and the bars that open and close."""
+
+# The fixtures of test_site.py are used here by import.
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page
+from test_site import context, opened, origins, site
+
+pytestmark = pytest.mark.slow
+__all__ = ["context", "origins", "site"]
+
+# What stands under the focus: its name, whether one sees it and its ring, and its place in the order of the page.
+FOCUSED = """() => {
+  const one = document.activeElement;
+  if (one === document.body) return null;
+  const box = one.getBoundingClientRect();
+  const style = getComputedStyle(one);
+  const around = one.closest('label, .vega-bind') ?? one;
+  window.allFocusable ??= new Map([...document.querySelectorAll('*')].map((element, i) => [element, i]));
+  return {
+    place: window.allFocusable.get(one),
+    tag: one.tagName,
+    name: [one.getAttribute('aria-label'), one.title, around.textContent, one.querySelector('img')?.alt]
+      .map(text => (text ?? '').trim()).find(text => text)?.slice(0, 60),
+    href: one.getAttribute('href'),
+    seen: box.width > 0 && box.height > 0 && style.visibility === 'visible',
+    ring: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 1 || style.boxShadow !== 'none',
+    scrolls: one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight,
+    html: one.outerHTML.slice(0, 120),
+  };
+}"""
+
+
+def walk(page: Page, limit: int = 400) -> list[dict[str, Any]]:
+    """Every stop of the Tab key from the top of the page to its end."""
+    stops: list[dict[str, Any]] = []
+    for _ in range(limit):
+        page.keyboard.press("Tab")
+        stop = page.evaluate(FOCUSED)
+        if stop is None or (stops and stop["place"] == stops[0]["place"]):
+            return stops
+        stops.append(stop)
+    raise AssertionError(f"more than {limit} stops, the last one {stops[-1]['html']}")
+
+
+def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(
+    context: BrowserContext, origins: dict[str, str]
+) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(f"{origins['http']}book/attention.html")
+    page.wait_for_selector(".vega-chart[data-drawn] + .chart-data")
+    stops = walk(page)
+    controls = page.locator(".vega-bind :is(input, select)").count()
+    page.close()
+    assert "main-content" in (stops[0]["href"] or ""), f"first the way past the bars, not {stops[0]['html']}"
+    assert [stop["html"] for stop in stops if not stop["name"] and stop["tag"] not in {"PRE", "DIV"}] == []
+    assert [stop["html"] for stop in stops if not stop["seen"]] == []
+    assert [stop["html"] for stop in stops if not stop["ring"]] == []
+    assert [stop["html"] for stop in stops if stop["tag"] in {"PRE", "DIV"} and not stop["scrolls"]] == []
+    assert [stop["place"] for stop in stops] == sorted(stop["place"] for stop in stops)
+    assert controls > 0
+    assert sum(stop["tag"] in {"INPUT", "SELECT"} for stop in stops) >= controls
+    assert sum(stop["name"] == "Data of this chart" for stop in stops) == 2
+
+
+def test_a_control_is_reached_by_tab_and_moved_by_an_arrow(context: BrowserContext, origins: dict[str, str]) -> None:
+    page = context.new_page()
+    page.goto(f"{origins['http']}book/attention.html")
+    page.wait_for_selector(".vega-chart[data-drawn] + .chart-data")
+    # From the chart on, as a reader does who has come to it.
+    page.evaluate("document.querySelector('.vega-chart').closest('.cell').querySelector('summary').focus()")
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.type") == "range":
+            break
+    bars = "[...document.querySelectorAll('.vega-chart')[0].querySelectorAll('.mark-rect path')].map(p => p.outerHTML)"
+    before = page.evaluate(bars)
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(f"before => JSON.stringify({bars}) !== JSON.stringify(before)", arg=before)
+    page.close()
+
+
+def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(
+    context: BrowserContext, origins: dict[str, str]
+) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, f"{origins['http']}book/attention.html", "light")
+    chapter = page.locator("#pst-primary-sidebar a, dialog a").filter(has_text="Masks").first
+    assert not chapter.is_visible()
+    page.locator("button.primary-toggle:visible").first.focus()
+    page.keyboard.press("Enter")
+    chapter.wait_for(state="visible", timeout=3000)
+    page.keyboard.press("Escape")
+    chapter.wait_for(state="hidden", timeout=3000)
+    focused = page.evaluate("document.activeElement.className")
+    page.close()
+    assert "primary-toggle" in focused, "the focus comes back to the button"
+
+
+def test_search_opens_with_its_keys_and_closes_with_escape(context: BrowserContext, origins: dict[str, str]) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    opened(page, f"{origins['http']}book/glossary.html", "light")
+    page.keyboard.press("Control+k")
+    page.wait_for_function("document.activeElement.type === 'search'", timeout=3000)
+    page.keyboard.press("Escape")
+    page.wait_for_function("document.activeElement.type !== 'search'", timeout=3000)
+    page.close()
