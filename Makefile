@@ -5,6 +5,9 @@ PYTHON ?= python3
 PORT ?= 8000
 WORKERS ?= 2
 ARGS ?=
+SUBMISSIONS ?=
+CHAPTER ?=
+OUT ?= grades
 PY := .venv/bin/python
 
 # A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages.
@@ -14,7 +17,8 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env book serve test test-fast check bench format notebooks live address lock colab-check projects slides clean distclean
+.PHONY: help env grading-env book pdf serve test test-fast check bench format notebooks live assignments grade mark \
+	address lock colab-check projects slides clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -25,15 +29,21 @@ help: ## Show this list
 env: ## Make or update the environment .venv from the lock
 	@$(PYTHON) scripts/make_env.py
 
+grading-env: env ## Make or update .venv-grading, in which nbgrader runs
+	@$(PYTHON) scripts/make_env.py --grading
+
 book: env ## Build the whole site from nothing, executing every page, into _build/html
 	@$(PY) scripts/build_book.py
+
+pdf: env ## Print the built site as one PDF and offer it on the pages; needs Chromium (make book pdf)
+	@$(PY) scripts/make_pdf.py
 
 serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@test -f _build/html/index.html || $(MAKE) --no-print-directory book
 	@echo "The book is at http://127.0.0.1:$(PORT)/ until Ctrl-C."
 	@$(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
-test: env ## Run all tests (one file, one test: ARGS="tests/test_masks.py -k causal")
+test: grading-env ## Run all tests (one file, one test: ARGS="tests/test_masks.py -k causal")
 	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-fast: env ## Run the tests that take no more than a few seconds each
@@ -56,11 +66,24 @@ notebooks: env ## Write notebooks/ anew from the chapters
 live: env ## Export the package's translators anew for the page on which they run in the browser
 	$(PY) scripts/export_onnx.py $(ARGS)
 
+assignments: grading-env ## Write assignments/: for students, for instructors, rubrics (some: ARGS="attention masks")
+	@$(PY) scripts/make_assignments.py $(ARGS)
+
+grade: grading-env ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER=attention] [OUT=grades]; runs students' code
+	@test -n "$(SUBMISSIONS)" || { echo "Name the folder: make grade SUBMISSIONS=folder"; exit 2; }
+	@test -d assignments/source || $(PY) scripts/make_assignments.py
+	@.venv-grading/bin/python scripts/grade.py "$(SUBMISSIONS)" --out "$(OUT)" $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
+
+mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
+	@cd "$(OUT)" && "$(CURDIR)/.venv-grading/bin/jupyter" server --ServerApp.default_url=/formgrader/gradebook \
+		--ServerApp.open_browser=True
+
 address: env ## Write the address set in _config.yml into the files that name it
 	$(PY) scripts/address.py
 
 lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the lock leaves it behind
 	$(PYTHON) scripts/lock.py
+	$(PYTHON) scripts/lock.py --grading
 
 bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; another size: ARGS="--tiny")
 	@$(PYTHON) benchmarks/run.py $(ARGS)
@@ -68,15 +91,15 @@ bench: ## Measure this library beside its peers, in an environment of their own 
 colab-check: env ## Run the notebooks as Colab would, in an empty folder (newest versions: ARGS="--bounds newest")
 	$(PY) scripts/colab_check.py $(ARGS)
 
-slides: env ## Make a deck of slides for each part of the built book, into _build/slides
+slides: grading-env ## Make a deck of slides for each part of the built book, into _build/slides
 	@$(PY) scripts/make_slides.py $(ARGS)
 
 projects: env ## Write the two projects for students into assignments/projects (other bugs: ARGS="--seed 7")
 	@$(PY) scripts/make_projects.py $(ARGS)
 
 clean: ## Remove what the commands built, but not the environment
-	rm -rf _build build .pytest_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf _build build assignments .pytest_cache .ruff_cache .hypothesis htmlcov .coverage
 	find . -name __pycache__ -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too
-	rm -rf .venv .venv-bench transformer_lib.egg-info
+	rm -rf .venv .venv-bench .venv-grading transformer_lib.egg-info

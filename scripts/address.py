@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-DERIVED = ("README.md", "CITATION.cff", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")
+DERIVED = ("README.md", "CITATION.cff", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml", "book/index.md")
 GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
 
 
@@ -35,9 +35,14 @@ class Address:
         return f"https://github.com/{self.owner}/{self.name}"
 
     @property
+    def home(self) -> str:
+        """The published site."""
+        return f"https://{self.owner}.github.io/{self.name}/"
+
+    @property
     def site(self) -> str:
         """The folder of the chapters on the published site."""
-        return f"https://{self.owner}.github.io/{self.name}/book/"
+        return f"{self.home}book/"
 
     def blob(self, path: str) -> str:
         return f"{self.repository}/blob/{self.branch}/{path}"

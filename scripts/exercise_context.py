@@ -121,16 +121,21 @@ def needed_cells(sources: list[str], names: set[str]) -> list[int]:
     return sorted(chosen)
 
 
-def context(page: Page, plain: Plain, exercise: Exercise) -> list[str]:
-    """The code that must have run before an exercise."""
-    sources = cells_before(page, plain, exercise.line)
+def places(sources: list[str], exercise: Exercise) -> list[int]:
+    """Which of the cells before an exercise it stands on."""
     if not exercise.is_graded_by_machine:
         return []
     after = [exercise.cells["check"], exercise.cells["hidden-check"]]
     answers = [exercise.cells["answer"], exercise.cells["solution"], *(w.source for w in exercise.wrong_answers)]
     # What an answer binds is no reason to look for the name above.
     names = set().union(*(read("\n".join([answer, *after])) for answer in answers))
-    return [sources[i] for i in needed_cells(sources, names)]
+    return needed_cells(sources, names)
+
+
+def context(page: Page, plain: Plain, exercise: Exercise) -> list[str]:
+    """The code that must have run before an exercise."""
+    sources = cells_before(page, plain, exercise.line)
+    return [sources[i] for i in places(sources, exercise)]
 
 
 def contexts(page: Page, plain: Plain) -> dict[str, list[str]]:

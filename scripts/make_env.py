@@ -1,10 +1,14 @@
 """Make the environment .venv from requirements-lock.txt, unless it is there and still right.
 
+    python scripts/make_env.py             .venv, for everything but grading
+    python scripts/make_env.py --grading   .venv-grading, for nbgrader; its kernels run in .venv, which comes first
+
 Uses nothing but the standard library, and no syntax newer than Python 3.6: its first job is to say clearly that
 Python is too old.
 """
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -12,12 +16,17 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ENV = ROOT / ".venv"
+GRADING = "--grading" in sys.argv[1:]
+ENV = ROOT / (".venv-grading" if GRADING else ".venv")
 STAMP = ENV / "complete"
-PYTHON = ENV / ("Scripts" if os.name == "nt" else "bin") / "python"
+PROGRAMS = "Scripts" if os.name == "nt" else "bin"
+PYTHON = ENV / PROGRAMS / "python"
+LOCK = "requirements-grading-lock.txt" if GRADING else "requirements-lock.txt"
 # Each kernel would warn that it listens on a port of this machine; in a build that is noise.
 KERNEL_CONFIG = ENV / "etc" / "ipython" / "ipython_kernel_config.py"
-INPUTS = ("requirements-lock.txt", "pyproject.toml")
+INPUTS = (LOCK, "scripts/make_env.py") if GRADING else (LOCK, "pyproject.toml")
+# The kernel of graded notebooks: the interpreter of .venv, which has torch, so that .venv-grading need not.
+GRADING_KERNEL = ENV / "share" / "jupyter" / "kernels" / "executable-transformer" / "kernel.json"
 
 
 def check_python():
@@ -43,16 +52,28 @@ def fingerprint():
 
 
 def install(update):
-    """Install the lock, then this package, whose dependencies are all in the lock."""
+    """Install the lock; then this package, whose dependencies are all in the lock, or the kernel for grading."""
     if update:
         STAMP.unlink()
     else:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENV)], check=True)
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, "-r", "requirements-lock.txt"], check=True, cwd=ROOT)
+    subprocess.run([*pip, "-r", LOCK], check=True, cwd=ROOT)
+    if GRADING:
+        write_grading_kernel()
+        return
     subprocess.run([*pip, "--no-deps", "--editable", "."], check=True, cwd=ROOT)
     KERNEL_CONFIG.parent.mkdir(parents=True, exist_ok=True)
     KERNEL_CONFIG.write_text('c = get_config()  # noqa: F821\nc.IPKernelApp.log_level = "ERROR"\n', "utf-8")
+
+
+def write_grading_kernel():
+    """Tell jupyter how to start the kernel of a submission: in .venv, within limits."""
+    python = ROOT / ".venv" / PROGRAMS / "python"
+    arguments = [str(python), str(ROOT / "scripts" / "grading" / "kernel.py"), "-f", "{connection_file}"]
+    spec = {"argv": arguments, "display_name": "The Executable Transformer", "language": "python"}
+    GRADING_KERNEL.parent.mkdir(parents=True, exist_ok=True)
+    GRADING_KERNEL.write_text(json.dumps(spec, indent=1), "utf-8")
 
 
 def size_in_gb():
@@ -79,13 +100,13 @@ def main():
     if found == wanted:
         return
     start = time.time()
-    print("Making .venv from requirements-lock.txt: some minutes the first time.", flush=True)
+    print(f"Making {ENV.name} from {LOCK}: some minutes the first time.", flush=True)
     try:
         install(update=found.split("\n")[0] == str(ENV))
     except subprocess.CalledProcessError:
         sys.exit("The environment is not finished: see above. The same command tries again.")
     STAMP.write_text(wanted, "utf-8")
-    print(f".venv is ready: {time.time() - start:.0f} s, {size_in_gb():.1f} GB.", flush=True)
+    print(f"{ENV.name} is ready: {time.time() - start:.0f} s, {size_in_gb():.1f} GB.", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ FILES = {
     "vega/build/vega.min.js": "vega.min.js",
     "vega-lite/build/vega-lite.min.js": "vega-lite.min.js",
     "vega-embed/build/vega-embed.min.js": "vega-embed.min.js",
-    "mathjax/es5/tex-mml-chtml.js": "mathjax/tex-mml-chtml.js",
     "onnxruntime-web/dist/ort.wasm.min.js": "onnxruntime/ort.wasm.min.js",
     "onnxruntime-web/dist/ort-wasm-simd-threaded.mjs": "onnxruntime/ort-wasm-simd-threaded.mjs",
 }
@@ -56,6 +55,9 @@ The WebAssembly file of onnxruntime-web also holds parts of other projects under
 ThirdPartyNotices.txt of its repository, https://github.com/microsoft/onnxruntime.
 """
 HOLDERS = {"onnxruntime-web": "Microsoft Corporation", "onnxruntime-common": "Microsoft Corporation"}
+# MathJax in one file of the parts that the pages use. The ready-made combinations hold the menu as well, which
+# weighs as much as half of the rest and is switched off here.
+MATHJAX = ("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex", "a11y/assistive-mml")
 FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 # What only the tests of the pages use; it is never served.
 TEST_VENDOR = ROOT / "tests" / "vendor"
@@ -83,10 +85,21 @@ def copy_files(modules: Path) -> None:
         destination.write_bytes(SOURCE_MAP.sub(b"\n", (modules / source).read_bytes()))
     for source, target in COMPRESSED.items():
         (VENDOR / target).write_bytes(gzip.compress((modules / source).read_bytes(), 9, mtime=0))
+    bundle_mathjax(modules / "mathjax" / "es5")
     fonts = VENDOR / "mathjax/output/chtml/fonts/woff-v2"
     fonts.mkdir(parents=True, exist_ok=True)
     for font in sorted((modules / FONTS).glob("*.woff")):
         shutil.copyfile(font, fonts / font.name)
+
+
+def bundle_mathjax(parts: Path) -> None:
+    """Join the parts; the last line tells MathJax's loader that it need not fetch them."""
+    sources = [SOURCE_MAP.sub(b"", (parts / f"{name}.js").read_bytes()).rstrip() for name in MATHJAX]
+    loaded = json.dumps(MATHJAX[1:]).encode()
+    joined = b"\n".join([*sources, b"MathJax.loader.preLoad(..." + loaded + b");\n"])
+    target = VENDOR / "mathjax" / "tex-chtml.js"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(joined)
 
 
 def copy_test_files(modules: Path) -> None:

@@ -126,3 +126,9 @@ def test_a_course_can_leave_out_the_solutions() -> None:
     assert "hidden-check" not in left
     assert left.count("{exercise-start}") == page.count("{exercise-start}")
     assert "## To take away" in left
+
+
+def test_the_code_of_every_check_is_folded() -> None:
+    page = (ROOT / "book" / "attention.md").read_text("utf-8")
+    assert book_site.folded_checks(page).count("hide-input") == page.count("hide-input") + page.count("[check]")
+    assert page.count("[check]") >= 4

@@ -19,8 +19,19 @@ REPAIRS = (
     (re.compile(r' role="doc-biblioentry"'), ""),
     # A sidebar that is no landmark.
     (re.compile(r'(<div id="pst-primary-sidebar")'), r'\1 role="complementary" aria-label="Book"'),
+    # A first visit has chosen no scheme: say so, and begin in the reader's own, instead of an error on the console.
+    (re.compile(r'(localStorage\.getItem\("mode"\)) \|\| ""'), r'\1 || "auto"'),
+    (
+        re.compile(r'(localStorage\.getItem\("theme"\)) \|\| ""'),
+        r'\1 || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")',
+    ),
     # Icons that repeat the label of their button.
     (re.compile(r'(data-mode="(?:light|dark|auto)")\s+title="[^"]*"'), r'\1 aria-hidden="true"'),
+    # An icon of a font is a letter, which a screen reader may try to say.
+    (
+        re.compile(r'<(i|span) class="(fa[srb]? fa-[\w -]+|fa-solid [\w -]+)"></\1>'),
+        r'<\1 class="\2" aria-hidden="true"></\1>',
+    ),
 )
 FOREIGN = re.compile(
     r"<(?:script|img|iframe|source|video|audio)\b[^>]*?\bsrc=[\"']?(?:https?:)?//[^\s\"'>]+"

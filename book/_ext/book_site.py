@@ -1,7 +1,8 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_charts.py (charts and pictures), book_live.py (the translator in the browser) and
-book_pages.py (the finished HTML).
+The rest of the work is in book_charts.py (charts and pictures), book_live.py (the translator in the browser),
+book_head.py (what others say of a page), book_files.py (files beside the pages), book_weight.py (what a page weighs)
+and book_pages.py (the finished HTML).
 """
 
 import re
@@ -21,8 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "scripts"))
 
 import book_charts  # noqa: E402
+import book_files  # noqa: E402
+import book_head  # noqa: E402
 import book_live  # noqa: E402
 import book_pages  # noqa: E402
+import book_weight  # noqa: E402
 import defect_table  # noqa: E402
 import paper_table  # noqa: E402
 import teaching_plan  # noqa: E402
@@ -106,8 +110,14 @@ def without_solutions(text: str) -> str:
     return SOLUTION.sub("", text)
 
 
-def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
-    """For a course that keeps its solutions: `book_solutions: false`."""
+def folded_checks(text: str) -> str:
+    """The source of a page with the code of the checks folded: on a phone it would fill several screens."""
+    return text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
+
+
+def prepare_exercises(app: Sphinx, _docname: str, source: list[str]) -> None:
+    """Fold the checks; for a course that keeps its solutions (`book_solutions: false`), leave those out."""
+    source[0] = folded_checks(source[0])
     if not app.config.book_solutions:
         source[0] = without_solutions(source[0])
 
@@ -132,6 +142,25 @@ def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, An
         )
 
 
+def set_base(app: Sphinx, config: Config) -> None:
+    """Let Sphinx write the canonical link of every page."""
+    config.html_baseurl = address_of(config).home
+
+
+def add_head(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    book_head.add_tags(app, page, context, doctree, address_of(app.config))
+
+
+def add_downloads(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    book_files.offer_downloads(app, page, context, doctree)
+
+
+def write_files(app: Sphinx, exception: Exception | None) -> None:
+    book_files.write(app, exception, address_of(app.config))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
     app.add_config_value("book_solutions", True, "env")
@@ -142,12 +171,18 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("seeded-defects", SeededDefects)
     app.add_directive("live-translator", book_live.LiveTranslator)
     app.connect("config-inited", silence_thebe)
-    app.connect("source-read", leave_out_solutions)
+    app.connect("config-inited", set_base)
+    app.connect("source-read", prepare_exercises)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
     app.connect("html-page-context", book_live.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
-    app.connect("build-finished", book_pages.finish)
+    app.connect("html-page-context", add_head)
+    app.connect("html-page-context", add_downloads, priority=900)
     app.connect("build-finished", book_live.write_payloads)
+    # After Jupyter Book's own, which writes the page at the root.
+    app.connect("build-finished", write_files, priority=600)
+    app.connect("build-finished", book_weight.finish, priority=700)
+    app.connect("build-finished", book_pages.finish, priority=800)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

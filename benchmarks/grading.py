@@ -1,0 +1,67 @@
+"""How long a class takes: grade synthetic submissions of one chapter and say so in seconds of clock and processor.
+
+    python benchmarks/grading.py [--submissions 90] [--chapter attention] [--at-once 2]
+
+Of ten students, one hands in the starters unchanged; the others give to each exercise the solution, a typical wrong
+answer or the starter, drawn from a fixed seed. Needs `make assignments`.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
+
+from grading_zoo import PYTHON, answered, hand_in, load  # noqa: E402
+from make_assignments import chapters  # noqa: E402
+
+
+def write_class(folder: Path, assignments: Path, chapter: str, count: int) -> None:
+    """The submissions of a class."""
+    release = load(assignments / "release" / chapter / f"{chapter}.ipynb")
+    _, _, exercises = chapters([chapter])[chapter]
+    machine = [one for one in exercises if one.is_graded_by_machine]
+    draw = random.Random(0)
+    for number in range(count):
+        answers = {}
+        for one in machine if number % 10 else []:
+            choices = [one.cells["solution"], *(wrong.source for wrong in one.wrong_answers), one.cells["answer"]]
+            answers[one.label] = draw.choice([one.cells["solution"], *choices])
+        hand_in(folder, f"student{number:03d}_{chapter}", answered(release, answers))
+
+
+def main() -> None:
+    """Make the class, grade it, print what it took."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--submissions", type=int, default=90)
+    parser.add_argument("--chapter", default="attention")
+    parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
+    parser.add_argument("--at-once", type=int, default=2)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder, out = Path(name, "in"), Path(name, "out")
+        write_class(folder, given.assignments, given.chapter, given.submissions)
+        command = [PYTHON, ROOT / "scripts" / "grade.py", folder, "--assignments", given.assignments, "--out", out]
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        start = time.monotonic()
+        done = subprocess.run([*command, "--at-once", str(given.at_once)], env=environment, check=False)
+        seconds = time.monotonic() - start
+        records = [json.loads(path.read_text("utf-8")) for path in (out / "records" / given.chapter).glob("*.json")]
+        processor = sum(record["cpu_seconds"] for record in records)
+        size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
+    load_now = os.getloadavg()[0]
+    print(f"{len(records)} submissions of {given.chapter}, {given.at_once} at a time: {seconds:.0f} s by the clock,")
+    print(f"{processor:.0f} s of processor time in graders and kernels, {processor / len(records):.1f} s each;")
+    print(f"{size:.0f} MB of marks. {os.cpu_count()} processors; at the end {load_now:.1f} programs waited for them.")
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()

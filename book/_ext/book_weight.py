@@ -1,0 +1,184 @@
+"""What a page weighs: leave out what the theme brings and no page uses, and pack what stays.
+
+The theme draws its icons twice over, by a script of 1.5 MB and by fonts of 1,900 icons, and loads the search index on
+every page. All of it is found from the built pages, so an icon that a page begins to use stays.
+"""
+
+import base64
+import io
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from sphinx.application import Sphinx
+from sphinx.util.logging import getLogger
+
+LOGGER = getLogger(__name__)
+
+SCRIPT = r"\s*<script\b[^>]*\bsrc=\"[^\"]*/?{}[^\"]*\"[^>]*></script>"
+STYLE = r"\s*<link\b[^>]*\bhref=\"[^\"]*/{}[^\"]*\"[^>]*/?>"
+# File, and the class without which a page does not use it; None: no page does.
+UNUSED = (
+    (re.compile(SCRIPT.format("fontawesome\\.js")), None),
+    (re.compile(SCRIPT.format("design-tabs\\.js")), "sd-tab-set"),
+    (re.compile(STYLE.format("sphinx-design\\.min\\.css")), 'class="sd-'),
+)
+# The theme searches while one types, if asked to; here the search page alone does.
+SEARCH = re.compile(SCRIPT.format(r"(?:searchtools|language_data|searchindex)\.js"))
+ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
+ICON_RULE = re.compile(r"((?:\.fa-[\w-]+:{1,2}before,?)+)\{content:\"[^\"]*\"\}")
+CODE_POINT = re.compile(r"\\([0-9a-f]{4})\b|([\ue000-\uf8ff])")
+FONT_SOURCES = re.compile(r'url\(([^)]*/)(fa-[\w-]+)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)')
+SOURCE_MAP = re.compile(r"\n?(?:/[/*])# sourceMappingURL=\S+(?: ?\*/)?\s*$")
+METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
+INLINE_PICTURE = re.compile(r"(data:image/png;base64,)\s*([A-Za-z0-9+/=\s]+)")
+DECIMALS = re.compile(r"(?<![\w#.(])(-?[1-9]\d*\.\d\d)\d+(?![\w.])")  # not of a scale, which stands in brackets
+PICTURE = re.compile(r'<img\b(?![^>]*\bwidth=)([^>]*?\bsrc="([^"]*_images/[^"]+\.png)"[^>]*?)(/?)>')
+BYTES = np.array([65536, 256, 1])  # a colour as one number, which sorts faster than three
+PALETTE = 256
+LARGEST_CHANGE = 24  # of 255, in the channel of a pixel at an edge; even areas keep their colours
+
+
+def lightened(page: str, name: str) -> str:
+    """The page without scripts and styles that nothing on it uses."""
+    for pattern, marker in UNUSED:
+        if marker is None or marker not in page:
+            page = pattern.sub("", page)
+    return page if name == "search.html" else SEARCH.sub("", page)
+
+
+def with_sizes(page: str, folder: Path) -> str:
+    """Give every picture its width and height, so that the text below does not jump when it arrives."""
+
+    def sized(match: re.Match[str]) -> str:
+        file = folder / match[2]
+        if not file.exists():
+            return match[0]
+        with Image.open(file) as picture:
+            width, height = picture.size
+        return f'<img{match[1].rstrip()} width="{width}" height="{height}" decoding="async" {match[3]}>'
+
+    return PICTURE.sub(sized, page)
+
+
+def palette_of(colours: np.ndarray) -> np.ndarray:
+    """A palette for colours in falling frequency: the frequent half as they are, which are the even areas, and the
+    rest spread over the others, which are the edges of letters and lines."""
+    exact = colours[: PALETTE // 2]
+    if len(colours) <= PALETTE:
+        return colours
+    rare = Image.fromarray(colours[PALETTE // 2 :][np.newaxis])
+    spread = rare.quantize(PALETTE // 2, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).getpalette() or []
+    return np.concatenate([exact, np.array(spread[: 3 * (PALETTE // 2)], dtype=np.uint8).reshape(-1, 3)])
+
+
+def packed(data: bytes) -> bytes:
+    """A PNG with a palette in which it looks the same; the same bytes where that saves nothing."""
+    picture = Image.open(io.BytesIO(data))
+    pixels = np.asarray(picture.convert("RGBA"))
+    if picture.mode == "P" or pixels[..., 3].min() < 255:
+        return data
+    codes, places, counts = np.unique(pixels[..., :3] @ BYTES, return_inverse=True, return_counts=True)
+    colours = (codes[:, np.newaxis] // BYTES % 256).astype(np.uint8)
+    palette = palette_of(colours[np.argsort(-counts, kind="stable")])
+    away = np.abs(colours[:, np.newaxis].astype(int) - palette[np.newaxis]).max(axis=-1)
+    if away.min(axis=1).max() > LARGEST_CHANGE:
+        return data
+    few = Image.fromarray(away.argmin(axis=1).astype(np.uint8)[places.reshape(pixels.shape[:2])])
+    few.putpalette(palette.tobytes())
+    buffer = io.BytesIO()
+    few.save(buffer, "PNG", optimize=True)
+    return min(data, buffer.getvalue(), key=len)
+
+
+def packed_drawing(text: str) -> str:
+    """An SVG of matplotlib: coordinates of a hundredth of a point, packed pictures, no note on who drew it."""
+    with_packed = INLINE_PICTURE.sub(
+        lambda match: match[1] + base64.b64encode(packed(base64.b64decode(match[2]))).decode(), METADATA.sub("", text)
+    )
+    return DECIMALS.sub(r"\1", with_packed)
+
+
+def icons_used(site: Path) -> set[str]:
+    """The names of icons in pages and scripts."""
+    files = [*site.glob("*.html"), *site.glob("book/*.html"), *site.glob("_static/scripts/*.js")]
+    texts = (file.read_text("utf-8") for file in files if file.name != "fontawesome.js")
+    return {name for text in texts for name in ICON_NAME.findall(text)}
+
+
+def rules_of(styles: str, used: set[str]) -> str:
+    """The style sheet without the rules of icons that nobody uses."""
+
+    def kept(match: re.Match[str]) -> str:
+        return match[0] if used & set(ICON_NAME.findall(match[1])) else ""
+
+    return ICON_RULE.sub(kept, styles)
+
+
+def code_points(texts: list[str]) -> set[int]:
+    """The characters of icons that style sheets write, as such or as an escape."""
+    return {int(match[1], 16) if match[1] else ord(match[2]) for text in texts for match in CODE_POINT.finditer(text)}
+
+
+def write_subset(source: Path, characters: set[int]) -> None:
+    """Write the font with these characters alone, with its licence, beside the whole one."""
+    from fontTools.subset import Options, Subsetter, load_font, save_font
+
+    logging.getLogger("fontTools.subset").setLevel("WARNING")
+    options = Options(flavor="woff", name_IDs=["*"], hinting=False, notdef_outline=True)
+    font = load_font(str(source), options)
+    subsetter = Subsetter(options)
+    subsetter.populate(unicodes=characters)
+    subsetter.subset(font)
+    save_font(font, str(source.with_suffix(".woff")), options)
+
+
+def trim_icons(site: Path) -> None:
+    """Keep the rules and the glyphs of the icons that the pages use."""
+    styles = site / "_static" / "styles"
+    theme = styles / "pydata-sphinx-theme.css"
+    fonts = sorted((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.ttf"))
+    if list((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.woff")) and not fonts:
+        return  # a second build over the first, which left the trimmed files as they were
+    if not theme.exists() or not fonts:
+        LOGGER.warning("the theme's icons are not where they were: book_weight.py must be taught the new place")
+        return
+    trimmed = rules_of(theme.read_text("utf-8"), icons_used(site))
+    theme.write_text(FONT_SOURCES.sub(r'url(\1\2.woff) format("woff")', trimmed), "utf-8")
+    sheets = [file.read_text("utf-8") for file in [*styles.glob("*.css"), *site.glob("_static/*.css")]]
+    for font in fonts:
+        write_subset(font, code_points(sheets))
+        font.with_suffix(".woff2").unlink(missing_ok=True)
+        font.unlink()
+
+
+def drop_source_maps(site: Path) -> None:
+    """A source map is for the theme's authors; a mention of one that is gone would be a failed request."""
+    for file in (site / "_static").rglob("*.map"):
+        file.unlink()
+    for file in [*(site / "_static").rglob("*.js"), *(site / "_static").rglob("*.css")]:
+        text = file.read_text("utf-8")
+        if (plain := SOURCE_MAP.sub("\n", text)) != text:
+            file.write_text(plain, "utf-8")
+
+
+def finish(app: Sphinx, exception: Exception | None) -> None:
+    """Lighten every page and everything it loads."""
+    if exception or app.builder.name != "html":
+        return
+    site = Path(app.outdir)
+    for file in sorted((site / "_images").glob("*.png")):
+        before = file.read_bytes()
+        if (after := packed(before)) != before:
+            file.write_bytes(after)
+    for file in sorted((site / "_images").glob("*.svg")):
+        file.write_text(packed_drawing(file.read_text("utf-8")), "utf-8")
+    for file in [*site.glob("*.html"), *site.glob("book/*.html")]:
+        before = file.read_text("utf-8")
+        if (after := with_sizes(lightened(before, file.name), file.parent)) != before:
+            file.write_text(after, "utf-8")
+    trim_icons(site)
+    drop_source_maps(site)
+    (site / "_static" / "scripts" / "fontawesome.js").unlink(missing_ok=True)

@@ -1,0 +1,74 @@
+"""A student's marked notebook as one HTML file that loads nothing: formulas as MathML, no scripts, no fonts."""
+
+import html
+from typing import Any
+
+from latex2mathml.converter import convert  # pyright: ignore[reportMissingImports]
+from nbconvert.filters.markdown_mistune import (  # pyright: ignore[reportMissingImports]
+    IPythonRenderer,
+    MarkdownWithMath,
+)
+from nbgrader.preprocessors import NbGraderPreprocessor  # pyright: ignore[reportMissingImports]
+
+FORMULA_LENGTH = 2000
+BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
+
+
+def mathml(formula: str, display: str) -> str:
+    """A formula as MathML; as it was written where it cannot be read."""
+    shown = f"<code>{html.escape(formula)}</code>"
+    if len(formula) > FORMULA_LENGTH:
+        return shown
+    try:
+        return convert(formula, display=display)
+    except Exception:  # a student's formula may be anything
+        return shown
+
+
+class Renderer(IPythonRenderer):
+    """Markdown as HTML; pictures become their descriptions, since they would come from another host."""
+
+    def inline_math(self, body: str) -> str:
+        return mathml(body, "inline")
+
+    def block_math(self, body: str) -> str:
+        return mathml(body, "block")
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        return f"[picture: {html.escape(text or 'without a description')}]"
+
+
+def markdown(source: str, trusted: bool) -> str:
+    """HTML of the assignment's own text, in which tags count, or of a student's, in which they are shown."""
+    return MarkdownWithMath(renderer=Renderer(escape=not trusted, exclude_anchor_links=True)).render(source)
+
+
+def _outcome(cell: Any) -> str:
+    """What a check said: its error's message, or the last line it printed."""
+    printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
+    for output in reversed(cell.outputs):  # of a stopped cell the last error says why
+        if output.output_type == "error":
+            last = output.evalue if output.ename == "AssertionError" else f"{output.ename}: {output.evalue}"
+            before = "" if not printed.startswith("This came up") else printed.splitlines()[0] + " "
+            return before + last
+    lines = printed.strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+class Presentation(NbGraderPreprocessor):
+    """Notes on each cell what the page shows of it, and takes the hidden checks out."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        for cell in nb.cells:
+            role = cell.metadata.get("nbgrader", {})
+            if cell.cell_type == "code" and role.get("grade") and not role.get("solution"):
+                cell.metadata.outcome = _outcome(cell)
+                cell.metadata.hidden = BEGIN in cell.source
+                if cell.metadata.hidden:
+                    cell.source = (
+                        cell.source[: cell.source.index(BEGIN)] + cell.source[cell.source.index(END) + len(END) :]
+                    )
+        return nb, resources

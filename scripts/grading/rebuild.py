@@ -1,0 +1,151 @@
+"""What a student handed in, put back into the assignment that was handed out: only answers are taken over.
+
+nbgrader restores the source of a changed test, but gives up on a deleted or renamed one. Here every cell of the
+assignment comes from the release; from the submission come the answers, found by nbgrader's id, by the cell's id, by
+the names that they define or by their place, and the cells that the student added, which stay where they were.
+"""
+
+import ast
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+MAX_MB = 20
+PLAIN_TYPES = {"code", "markdown"}
+
+
+class Unreadable(Exception):
+    """A submission that is no notebook of this assignment; the message says why."""
+
+
+def read(path: Path) -> Any:
+    """The notebook in a file.
+
+    Raises:
+        Unreadable: if it is none.
+    """
+    size = path.stat().st_size
+    if size == 0:
+        raise Unreadable("the file is empty")
+    if size > MAX_MB << 20:
+        raise Unreadable(f"the file has {size >> 20} MB; up to {MAX_MB} MB are read")
+    try:
+        parsed = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"the file is not valid JSON: {str(error)[:200]}") from None
+    try:
+        notebook = nbformat.convert(nbformat.from_dict(parsed), 4)
+        cells = [cell for cell in notebook.cells if cell.get("cell_type") in PLAIN_TYPES]
+        notebook.cells = [_plain(cell) for cell in cells]
+    except Exception as error:  # whatever a hostile file makes nbformat raise
+        raise Unreadable(f"the file is JSON, but no notebook: {type(error).__name__}") from None
+    return notebook
+
+
+def _plain(cell: Any) -> Any:
+    """A cell with its type, source and names, and nothing else that a file may bring."""
+    source = cell.get("source", "")
+    source = "".join(map(str, source)) if isinstance(source, list) else str(source)
+    make = nbformat.v4.new_code_cell if cell["cell_type"] == "code" else nbformat.v4.new_markdown_cell
+    plain = make(source)
+    metadata = cell.get("metadata")
+    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    plain["names"] = [str(name) for name in (grade_id, cell.get("id")) if name]
+    return plain
+
+
+def ids(notebook: Any) -> set[str]:
+    """The nbgrader ids and cell ids in a notebook that was read."""
+    return {name for cell in notebook.cells for name in cell["names"]}
+
+
+def _grade_id(cell: Any) -> str:
+    return str(cell.metadata.get("nbgrader", {}).get("grade_id") or cell.get("id", ""))
+
+
+def _is_answer(cell: Any) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+def _defines(source: str) -> set[str]:
+    """The names that code binds at its top level; none if it cannot be parsed."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
+    return names | {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+
+
+def _asked(release: Any) -> dict[str, set[str]]:
+    """Answer → the names that its checks read from it."""
+    books = [cell.metadata.get("book", {}) for cell in release.cells]
+    return {book["answer"]: set(book["names"]) for book in books if book.get("names")}
+
+
+def _places(release: Any, submitted: Any) -> dict[int, int]:
+    """Place of a submitted cell → place of the release's cell that it stands for; each of the latter once."""
+    known: dict[str, int] = {}
+    for place, cell in enumerate(release.cells):
+        known[_grade_id(cell)] = place
+        known.setdefault(str(cell.get("id", "")), place)
+    asked = _asked(release)
+    found: dict[int, int] = {}
+
+    def claim(number: int, place: int | None) -> None:
+        same_type = place is not None and release.cells[place].cell_type == submitted.cells[number].cell_type
+        if place is not None and same_type and number not in found and place not in found.values():
+            found[number] = place
+
+    for number, cell in enumerate(submitted.cells):
+        claim(number, next((known[name] for name in cell["names"] if name in known), None))
+    for place, cell in enumerate(release.cells):  # locked cells without their names: by their source
+        for number, other in enumerate(submitted.cells):
+            if cell.source == other.source and not _is_answer(cell):
+                claim(number, place)
+    for place, cell in enumerate(release.cells):  # answers without their names: by what they define
+        if _is_answer(cell) and (names := asked.get(_grade_id(cell))):
+            for number, other in enumerate(submitted.cells):
+                if names <= _defines(other.source):
+                    claim(number, place)
+    for place, cell in enumerate(release.cells):  # what is left: by standing behind the exercise's text
+        before = next((number for number, other in found.items() if other == place - 1), None)
+        if _is_answer(cell) and before is not None and before + 1 < len(submitted.cells):
+            claim(before + 1, place)
+    return found
+
+
+def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
+    """The assignment with the student's answers and own cells, and what had to be mended."""
+    places = _places(release, submitted)
+    notebook, notes = copy.deepcopy(release), []
+    added: dict[int, list[Any]] = {}
+    anchor = -1
+    for number, cell in enumerate(submitted.cells):
+        if number not in places:
+            own = {key: value for key, value in cell.items() if key != "names"}
+            added.setdefault(anchor, []).append(nbformat.from_dict(own))
+            continue
+        anchor = places[number]
+        original = notebook.cells[anchor]
+        if _is_answer(original):
+            original.source = cell.source
+        elif original.source.strip() != cell.source.strip() and original.cell_type == "code":
+            notes.append(f"{_grade_id(original)}: had been changed; the original was put back")
+    for place, cell in enumerate(release.cells):
+        if place not in places.values() and "nbgrader" in cell.metadata:
+            what = "the starter" if _is_answer(cell) else "the original"
+            notes.append(f"{_grade_id(cell)}: was missing; {what} was put back")
+    cells = list(added.get(-1, []))
+    for place, cell in enumerate(notebook.cells):
+        cells += [cell, *added.get(place, [])]
+    for number, cell in enumerate(cells):
+        if "nbgrader" not in cell.metadata:
+            cell["id"] = f"own-{number}"
+    notebook.cells = cells
+    return notebook, notes

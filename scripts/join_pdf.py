@@ -1,0 +1,176 @@
+"""Join the printed chapters into one PDF: title page, contents, outline, page numbers, links inside the file."""
+
+import html
+import io
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pypdf import PageObject, PdfReader, PdfWriter
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject, StreamObject
+
+FRONT = 2  # the title page and the contents
+
+
+@dataclass
+class Chapter:
+    """A page of the book, where it stands, and its print."""
+
+    file: str
+    part: str = ""
+    title: str = ""
+    printed: bytes = field(default=b"", repr=False)
+    first_page: int = 0  # counted from 0, as PDF readers do inside
+
+    @property
+    def name(self) -> str:
+        return Path(self.file).name
+
+    @cached_property
+    def reader(self) -> PdfReader:
+        return PdfReader(io.BytesIO(self.printed))
+
+    @cached_property
+    def length(self) -> int:
+        """The pages of its print, without an empty one at the end."""
+        pages = list(self.reader.pages)
+        while len(pages) > 1 and not pages[-1].extract_text().strip() and not pages[-1].images:
+            pages.pop()
+        return len(pages)
+
+    @staticmethod
+    def number(chapters: list["Chapter"]) -> None:
+        """Give every chapter the page on which it begins."""
+        page = FRONT
+        for chapter in chapters:
+            chapter.first_page = page
+            page += chapter.length
+
+
+STYLE = """<style>@page { size: A4; margin: 0 } * { box-sizing: border-box; margin: 0 }
+body { font: 10.5pt/1.5 "DejaVu Sans", sans-serif; color: #1b2733 }
+section { height: 297mm; padding: 24mm 22mm; position: relative; break-after: page; overflow: hidden }
+h1 { font-size: 30pt; line-height: 1.2; margin-top: 70mm } .claim { font-size: 14pt; margin: 8mm 0 }
+h2 { font-size: 18pt; margin-bottom: 4mm } h3 { font-size: 10pt; margin: 3mm 0 .5mm; color: #4a5a6a }
+.row { display: flex; gap: 3mm; height: 5.6mm; line-height: 5.6mm } .row i { flex: 1; border-bottom: 1px dotted #8894a0;
+margin-bottom: 1.4mm } .foot { position: absolute; bottom: 22mm; left: 22mm; right: 22mm; color: #4a5a6a }
+.stamp { position: absolute; bottom: 9mm; left: 17mm; right: 17mm; display: flex; justify-content: space-between;
+font-size: 8pt; color: #4a5a6a }</style>"""
+
+
+def front_matter(book: str, chapters: list[Chapter], home: str, licence: str) -> str:
+    """The title page and the contents."""
+    rows, part = [], ""
+    for chapter in chapters:
+        if chapter.part != part:
+            part = chapter.part
+            rows.append(f"<h3>{html.escape(part)}</h3>")
+        number = chapter.first_page + 1
+        rows.append(f'<div class="row"><span>{html.escape(chapter.title)}</span><i></i><span>{number}</span></div>')
+    return (
+        f"<html lang=en>{STYLE}<section><h1>{html.escape(book)}</h1>"
+        "<p class=claim>Attention Is All You Need, explained, run, tested and trained</p>"
+        f"<p class=foot>The book runs at {html.escape(home)}, where its charts answer and its notebooks open in Colab."
+        f"<br>{html.escape(licence)}</p></section><section><h2>Contents</h2>{''.join(rows)}</section></html>"
+    )
+
+
+def stamps(chapters: list[Chapter]) -> str:
+    """A page for every printed page, empty but for the chapter's title and the number."""
+    sections = [
+        f'<section><div class="stamp"><span>{html.escape(chapter.title)}</span>'
+        f"<span>{chapter.first_page + place + 1}</span></div></section>"
+        for chapter in chapters
+        for place in range(chapter.length)
+    ]
+    return f"<html>{STYLE}{''.join(sections)}</html>"
+
+
+def once(title: str) -> str:
+    """A title once: Chromium writes one twice that it moved to the next page."""
+    half = len(title) // 2
+    return title[:half] if title[:half] == title[half:] else title
+
+
+def sections(chapter: Chapter) -> list[tuple[str, int]]:
+    """Titles and pages of the sections under the chapter's title."""
+    outline = next((item for item in chapter.reader.outline if isinstance(item, list)), [])
+    found = []
+    for item in outline:
+        if not isinstance(item, list) and (page := chapter.reader.get_destination_page_number(item)) is not None:
+            found.append((once(str(item.title).strip()), chapter.first_page + page))
+    return found
+
+
+def write_outline(writer: Any, chapters: list[Chapter]) -> None:
+    """Parts, chapters and sections, closed below the chapters; pypdf's decorator hides the types of this method."""
+    part, parent = "", None
+    for chapter in chapters:
+        if chapter.part != part:
+            part = chapter.part
+            parent = writer.add_outline_item(part, chapter.first_page, bold=True)
+        item = writer.add_outline_item(chapter.title, chapter.first_page, parent=parent, is_open=False)
+        for title, page in sections(chapter):
+            writer.add_outline_item(title, page, parent=item)
+
+
+def keep_links_inside(writer: PdfWriter, chapters: list[Chapter], home: str) -> None:
+    """Let a link to the front of another chapter lead to its page in this file."""
+    first = {f"{home}{chapter.file}.html": chapter.first_page for chapter in chapters}
+    for page in writer.pages:
+        for reference in page.get("/Annots") or ():
+            annotation = reference.get_object()
+            action = annotation.get("/A", DictionaryObject()).get_object()
+            target = first.get(str(action.get("/URI", "")))
+            if target is not None:
+                del annotation["/A"]
+                where = writer.pages[target].indirect_reference
+                annotation[NameObject("/Dest")] = ArrayObject([where, NameObject("/Fit")])
+
+
+def stream(writer: PdfWriter, data: bytes, **entries: object) -> StreamObject:
+    """A compressed stream inside the file."""
+    new = StreamObject()
+    new.set_data(data)
+    packed = new.flate_encode()
+    for name, value in entries.items():
+        packed[NameObject(f"/{name}")] = value
+    return writer._add_object(packed)  # type: ignore[return-value]
+
+
+def stamp(writer: PdfWriter, page: PageObject, number: PageObject) -> None:
+    """Lay the page that holds the number over the page, without taking its drawing apart: that is slow, and grows."""
+    contents, own = number.get_contents(), page["/Contents"].get_object()
+    form = stream(
+        writer,
+        contents.get_data() if contents is not None else b"",
+        Type=NameObject("/XObject"),
+        Subtype=NameObject("/Form"),
+        BBox=number.mediabox.clone(writer),
+        Resources=number["/Resources"].clone(writer),
+    )
+    resources: Any = page["/Resources"].get_object()
+    drawings = resources.setdefault(NameObject("/XObject"), DictionaryObject()).get_object()
+    drawings[NameObject("/PageNumber")] = form
+    inner = list(own) if isinstance(own, ArrayObject) else [page.raw_get("/Contents")]
+    before, after = stream(writer, b"q\n"), stream(writer, b"\nQ\nq /PageNumber Do Q\n")
+    page[NameObject("/Contents")] = ArrayObject([before, *inner, after])
+
+
+def joined(book: str, chapters: list[Chapter], front: bytes, numbers: bytes, home: str) -> tuple[bytes, int]:
+    """The bytes of the whole book, and its number of pages."""
+    writer = PdfWriter()
+    writer.append(PdfReader(io.BytesIO(front)), pages=(0, FRONT), import_outline=False)
+    for chapter in chapters:
+        writer.append(chapter.reader, pages=(0, chapter.length), import_outline=False)
+    for page, number in zip(writer.pages[FRONT:], PdfReader(io.BytesIO(numbers)).pages, strict=False):
+        stamp(writer, page, number)
+    write_outline(writer, chapters)
+    keep_links_inside(writer, chapters, home)
+    writer.add_metadata({"/Title": book, "/Subject": "Attention Is All You Need, explained, run, tested and trained"})
+    writer.page_mode = "/UseOutlines"
+    writer.compress_identical_objects()
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue(), len(writer.pages)

@@ -1,0 +1,159 @@
+"""The parts of the local extension that lighten the pages and describe them."""
+
+import base64
+import io
+from pathlib import Path
+
+import book_cards
+import book_charts
+import book_files
+import book_head
+import book_weight
+import numpy as np
+import pytest
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.utils import new_document
+from PIL import Image
+
+SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
+    <script data-x="1" src="../_static/design-tabs.js?v=2"></script>
+    <script src="../_static/searchtools.js"></script>
+    <script src="../searchindex.js"></script>
+    <link rel="stylesheet" type="text/css" href="../_static/sphinx-design.min.css?v=6" />
+    <script src="../_static/doctools.js"></script>"""
+
+
+def png(pixels: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+# ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_page_keeps_only_the_scripts_that_it_uses() -> None:
+    plain = book_weight.lightened(SCRIPTS, "masks.html")
+    assert plain.split("src=")[1:] == ['"../_static/doctools.js"></script>']
+    assert "sphinx-design" not in plain
+    with_tabs = book_weight.lightened(SCRIPTS + '<div class="sd-tab-set">', "masks.html")
+    assert "design-tabs.js" in with_tabs
+    assert "sphinx-design.min.css" in with_tabs
+    assert "searchindex.js" in book_weight.lightened(SCRIPTS, "search.html")
+
+
+def test_a_packed_picture_keeps_even_areas_exactly_and_edges_nearly() -> None:
+    generator = np.random.default_rng(0)
+    pixels = np.full((400, 400, 3), (247, 251, 255))
+    pixels[100:300, 100:300] = (8, 81, 156)
+    pixels[:60, :, 0] = generator.integers(180, 256, (60, 400))  # thousands of rare colours, in small steps
+    pixels[:60, :, 1] = generator.integers(225, 256, (60, 400))
+    before = png(pixels)
+    after = book_weight.packed(before)
+    drawn = np.asarray(Image.open(io.BytesIO(after)).convert("RGB")).astype(int)
+    assert len(after) < len(before) / 1.5
+    assert np.array_equal(drawn[60:], pixels[60:])
+    assert 0 < np.abs(drawn - pixels).max() <= book_weight.LARGEST_CHANGE
+
+
+def test_a_photograph_or_a_transparent_picture_is_left_as_it_is() -> None:
+    noise = png(np.random.default_rng(0).integers(0, 256, (200, 200, 3)))
+    clear = png(np.zeros((20, 20, 4)))
+    assert book_weight.packed(noise) == noise
+    assert book_weight.packed(clear) == clear
+
+
+def test_a_drawing_keeps_the_scale_of_its_letters() -> None:
+    text = '<svg><metadata>who</metadata><path d="M 12.345678 -3.999999" transform="scale(0.015625 1.234567)"/></svg>'
+    packed = book_weight.packed_drawing(text)
+    assert packed == '<svg><path d="M 12.34 -3.99" transform="scale(0.015625 1.23)"/></svg>'
+
+
+def test_a_picture_inside_a_drawing_is_packed() -> None:
+    colours = np.random.default_rng(0).integers(0, 256, (8, 8, 3))
+    pixels = colours.repeat(50, axis=0).repeat(50, axis=1)
+    before = png(pixels)
+    text = f'<svg><image xlink:href="data:image/png;base64,\n{base64.b64encode(before).decode()}" id="a"/></svg>'
+    packed = book_weight.packed_drawing(text)
+    inside = base64.b64decode(packed.split("base64,")[1].split('"')[0])
+    assert len(inside) < len(before)
+    assert np.array_equal(np.asarray(Image.open(io.BytesIO(inside)).convert("RGB")), pixels)
+    assert packed.endswith('" id="a"/></svg>')
+
+
+def test_pictures_get_their_size(tmp_path: Path) -> None:
+    (tmp_path / "_images").mkdir()
+    (tmp_path / "_images" / "a.png").write_bytes(png(np.zeros((30, 50, 3))))
+    page = book_weight.with_sizes('<img alt="A" src="_images/a.png" />', tmp_path)
+    assert page == '<img alt="A" src="_images/a.png" width="50" height="30" decoding="async" />'
+    assert book_weight.with_sizes(page, tmp_path) == page
+
+
+def test_only_icons_in_use_keep_their_rules() -> None:
+    styles = r'.fa-bars:before,.fa-navicon:before{content:"\f0c9"}.fa-cat:before{content:"\f6be"}.x{color:red}'
+    assert book_weight.rules_of(styles, {"fa-bars"}) == styles.replace(r'.fa-cat:before{content:"\f6be"}', "")
+    assert book_weight.code_points([r'a{content:"\f0c9"}', "b{content:'\uf104'}"]) == {0xF0C9, 0xF104}
+
+
+def test_fractions_of_a_chart_are_shortened_and_whole_numbers_are_not() -> None:
+    spec = {"data": [{"a": 0.123456789, "b": 63045632, "c": 123456789.0, "d": "0.123456789", "e": True}]}
+    kept = {"a": 0.12346, "b": 63045632, "c": 123456789.0, "d": "0.123456789", "e": True}
+    assert book_charts.shortened(spec) == {"data": [kept]}
+
+
+# ── Descriptions and files ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [(r"\sqrt{d_k}", "√d_k"), (r"\sqrt{d_{model}}", "√d_model"), (r"-\infty", "−∞"), ("d_{ff}", "d_ff")],
+)
+def test_short_formulas_become_text(tex: str, text: str) -> None:
+    assert book_head.plain_formula(tex) == text
+
+
+def test_a_description_comes_from_the_question_box() -> None:
+    tree = new_document("page.md", get_default_settings())
+    able = nodes.paragraph("", "", nodes.strong("", "You will be able to"), nodes.Text(" divide by "))
+    able += nodes.math("", r"\sqrt{d_k}")
+    box = nodes.admonition("", nodes.title("", "Why divide?"), able, classes=["question"])
+    tree += [nodes.paragraph("", "Something else."), box]
+    assert book_head.description_of(tree) == "Why divide? Divide by √d_k"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 80,
+        "One sentence that is long enough to stand alone, which has more than a hundred letters before " * 3,
+    ],
+)
+def test_a_long_description_ends_with_a_whole_word(text: str) -> None:
+    short = book_head.shorten(text)
+    assert 100 <= len(short) <= book_head.LONGEST
+    assert short[-1] in ".…"
+    assert set(short[:-1].split()) <= set(text.split()) | {"alone"}
+
+
+def test_a_list_of_numbers_is_not_cut_open() -> None:
+    text = "Compute two heads by hand and prove that nothing changed by cutting one projection into several heads and "
+    short = book_head.shorten(f"{text}say what 1, 8 or 32 heads cost on a machine of your own in one epoch of training")
+    assert short.endswith("…")
+    assert "1, 8" in short
+
+
+def test_a_social_picture_has_its_size_and_is_written_once(tmp_path: Path) -> None:
+    data = book_cards.card("A title that takes more than one line", "Why? " * 30, "The model", "A book")
+    with Image.open(io.BytesIO(data)) as picture:
+        assert picture.size == (1200, 630)
+    assert len(data) <= 60_000
+    assert book_cards.write_if_new(tmp_path / "social" / "a.png", data)
+    assert not book_cards.write_if_new(tmp_path / "social" / "a.png", data)
+
+
+def test_the_page_for_lost_readers_escapes_titles() -> None:
+    page = book_files.not_found("/a/", "B & C", [("P <1>", ["book/x"])], {"book/x": "X < Y"})
+    assert '<a href="/a/book/x.html">X &lt; Y</a>' in page
+    assert "<h2>P &lt;1&gt;</h2>" in page
+    assert "B &amp; C" in page

@@ -1,0 +1,231 @@
+"""Before and after nbgrader: whose file it is, what is taken over from it, and what the course system gets."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grading.marks import Marks, write_canvas, write_generic, write_moodle
+from grading.rebuild import Unreadable, ids, read, rebuild
+from grading.submissions import Submission, find, safe
+from grading.summary import alike, report
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+CHAPTERS = {"attention": ["ex-attention-write"], "masks": ["ex-masks-bug"], "learning_rate": ["ex-rate"]}
+
+
+def notebook(*cells: Any) -> Any:
+    return new_notebook(cells=list(cells))
+
+
+def role(name: str, **flags: object) -> dict[str, object]:
+    plain = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
+    return {"nbgrader": {**plain, "grade_id": name, **flags}}
+
+
+def assignment() -> Any:
+    """A small assignment as it is handed out."""
+    check = role("ex-f-check", grade=True, locked=True, points=1) | {"book": {"answer": "ex-f", "names": ["f"]}}
+    return notebook(
+        new_markdown_cell("# Exercises", id="introduction"),
+        new_code_cell("import math", id="setup", metadata=role("setup", locked=True)),
+        new_code_cell("def f(x):\n    ...", id="ex-f", metadata=role("ex-f", solution=True)),
+        new_code_cell("assert f(1) == 2", id="ex-f-check", metadata=check),
+        new_markdown_cell("*Here.*", id="ex-why", metadata=role("ex-why", grade=True, solution=True, points=2)),
+    )
+
+
+def submitted(tmp_path: Path, book: Any) -> Any:
+    file = tmp_path / "in.ipynb"
+    file.write_text(book if isinstance(book, str) else json.dumps(book), "utf-8")
+    return read(file)
+
+
+def sources(book: Any) -> list[str]:
+    return [cell.source for cell in book.cells]
+
+
+# ── Finding ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(notebook(new_code_cell("", metadata=role(label, solution=True)))), "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "student", "chapter", "stem"),
+    [
+        ("submitted/ada/attention/attention.ipynb", "ada", "attention", "attention"),
+        ("ada/masks/masks.ipynb", "ada", "masks", "masks"),
+        ("ada.ipynb", "ada", "attention", "ada"),
+        ("ada_attention.ipynb", "ada", "attention", "ada_attention"),
+        ("ada_b__draft 2.ipynb", "ada_b", "attention", "ada_b__draft 2"),
+        ("lovelaceada_1234_56789_attention.ipynb", "lovelaceada-1234", "attention", None),
+        ("lovelaceada_LATE_1234_56789_attention-1.ipynb", "lovelaceada-1234", "attention", None),
+        ("Ada Lovelace_77_assignsubmission_file_attention.ipynb", "Ada Lovelace 77", "attention", None),
+        ("Ada Lovelace_77_assignsubmission_file/mine.ipynb", "Ada Lovelace 77", "attention", None),
+    ],
+)
+def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chapter: str, stem: str | None) -> None:
+    put(tmp_path, name)
+    (found,), lines = find(tmp_path, CHAPTERS)
+    assert (found.student, found.chapter, lines) == (student, chapter, [])
+    if stem:
+        assert found.stem == stem
+    if "LATE" in name:
+        assert (found.canvas, found.name) == ("1234", "lovelaceada")
+    if "assignsubmission" in name:
+        assert (found.moodle, found.name) == ("77", "Ada Lovelace")
+        assert found.stem.startswith("Ada Lovelace_77_assignsubmission_file")
+
+
+def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) -> None:
+    put(tmp_path, "ada.ipynb", "ex-masks-bug")
+    (tmp_path / "bob_learning_rate.ipynb").write_text("{broken", "utf-8")
+    (tmp_path / "eve.ipynb").write_text("{broken", "utf-8")
+    (tmp_path / "notes.txt").write_text("?", "utf-8")
+    found, lines = find(tmp_path, CHAPTERS)
+    assert {one.student: one.chapter for one in found} == {"ada": "masks", "bob": "learning_rate"}
+    assert lines == [
+        "eve.ipynb: of no chapter that can be told; grade it with CHAPTER=…",
+        "notes.txt: not a notebook of a student, left out",
+    ]
+    found, _ = find(tmp_path, CHAPTERS, wanted="attention")
+    assert {one.chapter for one in found} == {"attention"}
+
+
+def test_of_two_files_of_a_student_the_newer_counts(tmp_path: Path) -> None:
+    import os
+
+    put(tmp_path, "ada.ipynb")
+    put(tmp_path, "ada_attention.ipynb")
+    os.utime(tmp_path / "ada.ipynb", (1, 1))
+    (found,), lines = find(tmp_path, CHAPTERS)
+    assert found.file.name == "ada_attention.ipynb"
+    assert lines == ["ada.ipynb: ada_attention.ipynb of the same student is newer; left out"]
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "*", "[x]", "..", "Zoë Ångström", "=1+1"])
+def test_a_students_name_is_safe_in_paths_and_patterns(name: str) -> None:
+    assert not set(safe(name)) & set("/\\*?[]")
+    assert safe(name) not in {"", ".", ".."}
+    assert safe("Zoë Ångström") == "Zoë Ångström"
+
+
+def test_nothing_to_grade_says_what_was_expected(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="is no folder"):
+        find(tmp_path / "missing", CHAPTERS)
+    with pytest.raises(SystemExit, match="Nothing to grade"):
+        find(tmp_path, CHAPTERS)
+
+
+# ── Rebuilding ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_answers_come_from_the_student_and_all_else_from_the_assignment(tmp_path: Path) -> None:
+    mine = assignment()
+    mine.cells[1].source = "import os"
+    mine.cells[2].source = "def f(x):\n    return 2 * x"
+    mine.cells[3].source = "assert True"
+    mine.cells[4].source = "Because."
+    mine.cells.insert(3, new_code_cell("f(3)", id="own"))
+    rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
+    assert sources(rebuilt) == [
+        "# Exercises",
+        "import math",
+        "def f(x):\n    return 2 * x",
+        "f(3)",
+        "assert f(1) == 2",
+        "Because.",
+    ]
+    assert notes == [f"{name}: had been changed; the original was put back" for name in ("setup", "ex-f-check")]
+
+
+@pytest.mark.parametrize("kept", ["ids", "nothing"])
+def test_lost_metadata_does_not_lose_answers(tmp_path: Path, kept: str) -> None:
+    mine = assignment()
+    mine.cells[2].source = "import os\ndef f(x):\n    return 2 * x"
+    mine.cells[4].source = "Because."
+    for number, one in enumerate(mine.cells):
+        one.metadata = {}
+        one["id"] = one["id"] if kept == "ids" else f"x{number}"
+    rebuilt, _ = rebuild(assignment(), submitted(tmp_path, mine))
+    assert "return 2 * x" in rebuilt.cells[2].source
+    assert rebuilt.cells[4].source == "Because."
+    assert [one.metadata for one in rebuilt.cells[:5]] == [one.metadata for one in assignment().cells]
+
+
+def test_a_missing_answer_gets_its_starter_and_a_note(tmp_path: Path) -> None:
+    mine = assignment()
+    del mine.cells[2]
+    rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
+    assert sources(rebuilt) == sources(assignment())
+    assert notes == ["ex-f: was missing; the starter was put back"]
+
+
+def test_an_answer_copied_below_counts_last_as_when_the_student_ran_it(tmp_path: Path) -> None:
+    mine = assignment()
+    again = new_code_cell("def f(x):\n    return 2", metadata=role("ex-f", solution=True))
+    mine.cells.insert(3, again)
+    rebuilt, _ = rebuild(assignment(), submitted(tmp_path, mine))
+    assert sources(rebuilt)[2:5] == ["def f(x):\n    ...", "def f(x):\n    return 2", "assert f(1) == 2"]
+    assert len({one["id"] for one in rebuilt.cells}) == len(rebuilt.cells)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("{", "not valid JSON"),
+        ("[1]", "JSON, but no notebook"),
+        ('{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "JSON, but no notebook"),
+        ("[" * 100_000, "not valid JSON"),
+    ],
+)
+def test_what_is_no_notebook_is_said(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(Unreadable, match=message):
+        submitted(tmp_path, text)
+
+
+def test_odd_cells_are_read_as_plain_text(tmp_path: Path) -> None:
+    odd = {"cell_type": "code", "source": ["a\n", "b"], "metadata": {"nbgrader": [1]}, "outputs": [{"x": 1}], "id": 7}
+    book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [odd, {"cell_type": "raw", "source": "r"}]}
+    found = submitted(tmp_path, json.dumps(book))
+    assert sources(found) == ["a\nb"]
+    assert ids(found) == {"7"}
+
+
+# ── Marks ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def marks(student: str = "ada", **more: Any) -> Marks:
+    submission = Submission(Path("x"), student, "attention", **more)
+    points, maximum = {"ex-f-check": 1.0, "ex-f-hidden": 0.0}, {"ex-f-check": 1.0, "ex-f-hidden": 1.0}
+    return Marks(submission, points, maximum, [], {"ex-f-check": "Right", "ex-f-hidden": "off by 3"}, ["=cmd()"])
+
+
+def rows(file: Path) -> list[list[str]]:
+    with file.open(encoding="utf-8") as opened:
+        return list(csv.reader(opened))
+
+
+def test_marks_for_course_systems(tmp_path: Path) -> None:
+    file = tmp_path / "marks.csv"
+    write_generic(file, [marks(), marks("=HYPERLINK(1)")])
+    assert rows(file)[1] == ["ada", "", "1.0", "2.0", "1.0", "0.0", "", "'=cmd()"]
+    assert rows(file)[2][0] == "'=HYPERLINK(1)", "a spreadsheet would run it"
+    write_moodle(file, [marks(moodle="77", name="Ada")])
+    assert rows(file)[1] == ["Participant 77", "Ada", "1.0", "2.0", "", "'=cmd(); ex-f-hidden: off by 3"]
+    write_canvas(file, [marks(canvas="1234", name="Ada")], "Attention")
+    assert rows(file)[2] == ["Ada", "1234", "", "", "1.0"]
+
+
+def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
+    assert alike("off by 3.25\nmore") == alike("off by -1e-5") == "off by …"
+    text = report("attention", [marks(), marks("bob")], ["x.txt: left out"])
+    assert "| ex-f-hidden | 0 | 2 |" in text
+    assert "- ex-f-hidden, 2 ×: off by …" in text
+    assert "- x.txt: left out" in text
