@@ -1,6 +1,7 @@
 """How long a class takes: grade synthetic submissions of one chapter and say so in seconds of clock and processor.
 
     python benchmarks/grading.py [--submissions 90] [--chapter attention] [--at-once 2]
+    python benchmarks/grading.py --submissions 20 --write pretended-class     only write the class, to try the kit with
 
 Of ten students, one hands in the starters unchanged; the others give to each exercise the solution, a typical wrong
 answer or the starter, drawn from a fixed seed. Needs `make assignments`.
@@ -44,7 +45,12 @@ def main() -> None:
     parser.add_argument("--chapter", default="attention")
     parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
     parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--write", type=Path, help="write the submissions into this folder, and grade nothing")
     given = parser.parse_args()
+    if given.write:
+        write_class(given.write, given.assignments, given.chapter, given.submissions)
+        print(f"{given.submissions} submissions of {given.chapter} in {given.write}: nobody's, for trying")
+        return
     with tempfile.TemporaryDirectory() as name:
         folder, out = Path(name, "in"), Path(name, "out")
         write_class(folder, given.assignments, given.chapter, given.submissions)

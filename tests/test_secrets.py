@@ -101,6 +101,9 @@ def test_the_built_site_holds_no_hidden_check() -> None:
     hidden = {line: where for line, where in secret_lines().items() if "hidden-check" in where}
     for path in sorted([*SITE.rglob("*.html"), *SITE.rglob("searchindex.js")]):
         assert leaked(path.read_text("utf-8").replace("&quot;", '"').replace("&#39;", "'"), hidden) == [], path.name
+    every = secret_lines()
+    for path in sorted(path for path in SITE.rglob("*") if path.suffix in {".ipynb", ".md"}):  # to download
+        assert leaked(path.read_text("utf-8").replace('\\"', '"'), every) == [], path.name
 
 
 @pytest.mark.slow

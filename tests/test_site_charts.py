@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Locator, Page
 from test_site import CHAPTERS, ROOT, SITE, context, opened, origins, recorded, site
 from test_site_accessibility import turned
 
@@ -50,46 +50,39 @@ def test_every_colour_of_a_chart_has_a_partner_in_the_dark_scheme(site: Path) ->
     assert unknown == [], "add these to DARK_COLOURS in book/_static/book-chart-colours.js"
 
 
-def drawn_marks(page: Page, chart: int) -> str:
-    """What the marks of a chart look like, without axes and titles."""
-    return page.evaluate(
-        "i => [...document.querySelectorAll('.vega-chart')[i].querySelectorAll('g.role-mark')].map(g => g.innerHTML)"
-        ".join('')",
-        chart,
-    )
-
-
-# page, place of the chart on it, name of the control, key that moves it.
+# What the marks of a chart look like, without axes and titles.
+MARKS = "chart => [...chart.querySelectorAll('g.role-mark')].map(group => group.innerHTML).join('')"
+# page, name of a control that one chart of it has, key that moves it.
 CONTROLS = [
-    ("attention", 0, "Scores times:", "ArrowRight"),
-    ("masks", 0, "Masks:", "ArrowUp"),
-    ("masks", 0, "Query, row:", "ArrowRight"),
-    ("positional_encoding", 3, "Place pos:", "ArrowRight"),
-    ("learning_rate", 0, "Warm-up, steps:", "ArrowLeft"),
-    ("learning_rate", 1, "Highest rate, thousandths:", "ArrowUp"),
-    ("decoding", 0, "α:", "ArrowRight"),
-    ("decoding", 1, "Beam width:", "ArrowRight"),
-    ("embeddings", 0, "with the factor", "Space"),
+    ("attention", "Scores times:", "ArrowRight"),
+    ("masks", "Masks:", "ArrowUp"),
+    ("masks", "Query, row:", "ArrowRight"),
+    ("positional_encoding", "Place pos:", "ArrowRight"),
+    ("learning_rate", "Warm-up, steps:", "ArrowLeft"),
+    ("learning_rate", "Highest rate, thousandths:", "ArrowUp"),
+    ("decoding", "α:", "ArrowRight"),
+    ("decoding", "Beam width:", "ArrowRight"),
+    ("embeddings", "with the factor", "Space"),
 ]
 
 
-@pytest.mark.parametrize(("name", "chart", "label", "key"), CONTROLS)
-def test_a_control_answers_to_keys(
-    context: BrowserContext, origins: dict[str, str], name: str, chart: int, label: str, key: str
-) -> None:
+def test_a_control_answers_to_keys(context: BrowserContext, origins: dict[str, str]) -> None:
     page = context.new_page()
     faults = recorded(page, origins["http"])
-    opened(page, f"{origins['http']}book/{name}.html", "light")
-    before = drawn_marks(page, chart)
-    page.locator(".vega-chart").nth(chart).get_by_label(re.compile(f"^{label}")).focus()
-    for _ in range(5 if key != "Space" else 1):
-        page.keyboard.press(key)
-    page.wait_for_function(
-        "([i, before]) => [...document.querySelectorAll('.vega-chart')[i].querySelectorAll('g.role-mark')]"
-        ".map(g => g.innerHTML).join('') !== before",
-        arg=[chart, before],
-        timeout=3000,
-    )
+    shown = ""
+    for name, label, key in CONTROLS:
+        if name != shown:
+            opened(page, f"{origins['http']}book/{name}.html", "light")
+            shown = name
+        control = page.get_by_label(re.compile(f"^{label}"))
+        chart = page.locator(".vega-chart").filter(has=control)
+        before = chart.evaluate(MARKS)
+        control.focus()
+        for _ in range(1 if key == "Space" else 5):
+            page.keyboard.press(key)
+        page.wait_for_function(
+            f"([chart, before]) => ({MARKS})(chart) !== before", arg=[chart.element_handle(), before], timeout=5000
+        )
     page.close()
     assert faults == []
 
@@ -108,31 +101,32 @@ def test_every_control_has_a_name_and_nothing_needs_a_pointer(site: Path) -> Non
     assert unreachable == []
 
 
-def shown_table(page: Page, chart: int) -> dict[str, Any]:
-    return page.evaluate(
-        """i => {
-          const box = document.querySelectorAll('.chart-data')[i];
-          const table = box.querySelector('table');
-          return table && {
-            caption: table.caption.textContent,
-            scopes: [...table.querySelectorAll('th')].map(cell => cell.scope),
-            rows: [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.textContent)),
-          };
-        }""",
-        chart,
-    )
+TABLE = """chart => {
+  const table = chart.nextElementSibling.querySelector('table');
+  return table && {
+    caption: table.caption.textContent,
+    scopes: [...table.querySelectorAll('th')].map(cell => cell.scope),
+    rows: [...table.tBodies[0].rows].map(row => [...row.cells].map(cell => cell.textContent)),
+  };
+}"""
+
+
+def chart_with(page: Page, text: str) -> Locator:
+    """The chart with this text in its drawing or controls, once it has its box of data."""
+    page.wait_for_function("[...document.querySelectorAll('.vega-chart')].every(c => c.dataset.drawn)")
+    return page.locator(".vega-chart").filter(has_text=text)
 
 
 def test_the_numbers_of_a_chart_follow_its_control(context: BrowserContext, origins: dict[str, str]) -> None:
     """Opened by a key, the table shows the softmax of 1, 2, 0; at the factor 0 of the slider, thirds."""
     page = context.new_page()
     page.goto(f"{origins['http']}book/attention.html")
-    page.wait_for_selector(".vega-chart[data-drawn] + .chart-data")
-    assert shown_table(page, 0) is None, "the table is made when it is asked for"
-    page.locator(".chart-data > summary").first.focus()
+    chart = chart_with(page, "Larger scores, harder choice")
+    assert chart.evaluate(TABLE) is None, "the table is made when it is asked for"
+    chart.locator("+ .chart-data > summary").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".chart-data table")
-    table = shown_table(page, 0)
+    table = chart.evaluate(TABLE)
     assert table["caption"] == "Larger scores, harder choice, with the controls as they stand"
     assert set(table["scopes"]) == {"col", "row"}
     assert {word: float(weight) for word, weight in table["rows"]} == {"forty": 0.2447, "seven": 0.6652, "end": 0.09003}
@@ -147,12 +141,13 @@ def test_a_long_table_is_cut_and_its_file_is_whole(
 ) -> None:
     page = context.new_page()
     opened(page, f"{origins['http']}book/learning_rate.html", "light")
+    chart = chart_with(page, "Equation (3) for three widths")
     page.wait_for_selector(".chart-data table")
-    table = shown_table(page, 0)
+    table = chart.evaluate(TABLE)
     assert len(table["rows"]) == 200
     count = int(re.findall(r"the first 200 of (\d+) rows", table["caption"])[0])
     with page.expect_download() as download:
-        page.locator(".chart-data-save").first.click()
+        chart.locator("+ .chart-data .chart-data-save").first.click()
     download.value.save_as(tmp_path / "rates.csv")
     page.close()
     with (tmp_path / "rates.csv").open(encoding="utf-8-sig", newline="") as file:
@@ -170,18 +165,17 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
     page = context.new_page()
     page.set_viewport_size({"width": 1280, "height": 900})
     opened(page, f"{origins['http']}book/attention.html", "light")
-    slider = page.get_by_label("Scores times:")
-    slider.focus()
+    chart = chart_with(page, "Larger scores, harder choice")
+    page.get_by_label("Scores times:").focus()
     page.keyboard.press("Home")
-    light = page.locator(".vega-chart").first.inner_html()
+    light = chart.inner_html()
     turned(page, "dark", 390)
-    dark = page.locator(".vega-chart").first.inner_html()
-    room = page.evaluate("(c => [c.scrollWidth, c.clientWidth])(document.querySelector('.vega-chart'))")
-    facts = page.evaluate(
-        "[document.activeElement.type, document.activeElement.value,"
-        " document.querySelector('.chart-data td').textContent]"
-    )
+    dark = chart.inner_html()
+    wide, room = chart.evaluate("chart => [chart.scrollWidth, chart.clientWidth]")
+    focused = page.evaluate("[document.activeElement.type, document.activeElement.value]")
+    weights = [row[1] for row in chart.evaluate(TABLE)["rows"]]
     page.close()
     assert light != dark
-    assert facts == ["range", "0", "0.3333"]
-    assert room[0] <= room[1], "a chart that can shrink fits a phone"
+    assert focused == ["range", "0"]
+    assert weights == ["0.3333"] * 3
+    assert wide <= room, "a chart that can shrink fits a phone"

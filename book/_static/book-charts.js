@@ -4,7 +4,7 @@
 
 const CHARTS = new Map();
 // Below this width of the plot a chart says nothing; it scrolls in its box instead.
-const NARROWEST_PLOT = 200;
+const NARROWEST_PLOT = 140;
 
 /* The parts of a specification that draw: layers, panels, or the whole. */
 function units(spec) {

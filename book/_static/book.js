@@ -23,7 +23,8 @@ window.addEventListener("load", () => {
   markScrollable();
   window.MathJax?.startup?.promise?.then(markScrollable);
 });
-window.addEventListener("resize", markScrollable);
+// The article changes its width with the window, and once more when a bar has slid in or out.
+new ResizeObserver(markScrollable).observe(document.querySelector(".bd-article") ?? document.body);
 document.addEventListener("drawn", markScrollable);
 document.addEventListener("toggle", markScrollable, true);
 document.addEventListener("filled", markScrollable);
