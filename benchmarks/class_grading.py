@@ -1,7 +1,7 @@
 """How long a class takes: grade synthetic submissions of one chapter and say so in seconds of clock and processor.
 
     python benchmarks/class_grading.py [--submissions 90] [--chapter attention] [--at-once 2]
-    python benchmarks/class_grading.py --submissions 20 --write pretended-class     only write the class, to try the kit with
+    python benchmarks/class_grading.py --submissions 20 --write pretended-class     write the class, grade nothing
 
 Of ten students, one hands in the starters unchanged; the others give to each exercise the solution, a typical wrong
 answer or the starter, drawn from a fixed seed. Needs `make assignments`.

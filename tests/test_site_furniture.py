@@ -180,7 +180,7 @@ def test_search_finds_a_chapter_without_a_network(
     page.wait_for_function("/found/.test(document.querySelector('#search-results').textContent)", timeout=20_000)
     first = page.locator("#search-results li a").first
     assert "book/label_smoothing.html" in (first.get_attribute("href") or "")
-    page.wait_for_load_state("networkidle")  # the excerpts are fetched page by page; leaving would cut the last ones off
+    page.wait_for_load_state("networkidle")  # leaving would cut the fetching of excerpts off
     first.click()
     page.wait_for_load_state()
     assert "/book/label_smoothing.html" in page.url
