@@ -47,6 +47,9 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--write", type=Path, help="write the submissions into this folder, and grade nothing")
     given = parser.parse_args()
+    if not (given.assignments / "release" / given.chapter).is_dir():
+        names = ", ".join(sorted(path.name for path in given.assignments.glob("release/*"))) or "none yet"
+        parser.error(f"no release of {given.chapter!r} in {given.assignments} ({names}); run `make assignments` first")
     if given.write:
         write_class(given.write, given.assignments, given.chapter, given.submissions)
         print(f"{given.submissions} submissions of {given.chapter} in {given.write}: nobody's, for trying")
