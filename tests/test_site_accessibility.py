@@ -1,5 +1,5 @@
-"""axe-core finds nothing to mend on any page, and every chart stands out from its ground: in the light scheme on a wide
-screen, in the dark one on a phone.
+"""axe-core finds nothing to mend on any page, and every chart stands out from its ground: in the light and the dark
+scheme, on a wide screen and on a phone.
 
 Each page is opened once, with every folded box open and every chart drawn. Its theme and width are then turned, as a
 reader's own switch does. axe is in tests/vendor and is never served.
@@ -58,9 +58,10 @@ def test_axe_finds_nothing_and_charts_are_legible(context: BrowserContext, origi
     faults["faint, dark"] = page.evaluate(CONTRASTS)
     page.evaluate(THINNED)
     page.evaluate(AXE)
-    faults["axe, dark, 390 pixels"] = findings(page, NARROW)
-    turned(page, "light", 1280)
-    faults["axe, light, 1280 pixels"] = findings(page)
+    for theme, width in [("dark", 390), ("light", 390), ("light", 1280), ("dark", 1280)]:
+        turned(page, theme, width)
+        where = None if (theme, width) == ("light", 1280) else NARROW
+        faults[f"axe, {theme}, {width} pixels"] = findings(page, where)
     page.close()
     assert not any(faults.values()), faults
 
