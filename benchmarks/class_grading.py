@@ -47,6 +47,8 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=2)
     parser.add_argument("--write", type=Path, help="write the submissions into this folder, and grade nothing")
     given = parser.parse_args()
+    if given.submissions < 1:
+        parser.error(f"--submissions {given.submissions}: a class has one at least")
     if not (given.assignments / "release" / given.chapter).is_dir():
         names = ", ".join(sorted(path.name for path in given.assignments.glob("release/*"))) or "none yet"
         parser.error(f"no release of {given.chapter!r} in {given.assignments} ({names}); run `make assignments` first")
@@ -63,7 +65,9 @@ def main() -> None:
         done = subprocess.run([*command, "--at-once", str(given.at_once)], env=environment, check=False)
         seconds = time.monotonic() - start
         records = [json.loads(path.read_text("utf-8")) for path in (out / "records" / given.chapter).glob("*.json")]
-        processor = sum(record["cpu_seconds"] for record in records)
+        if not records:
+            sys.exit(done.returncode or "Nothing was graded.")
+        processor = sum(record.get("cpu_seconds", 0) for record in records)
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
     load_now = os.getloadavg()[0]
     print(f"{len(records)} submissions of {given.chapter}, {given.at_once} at a time: {seconds:.0f} s by the clock,")

@@ -65,14 +65,17 @@ def fresh_environment(bounds: str, python: str) -> Path:
     """The interpreter of a virtual environment with the packages that a host of notebooks brings."""
     folder = ROOT / "_build" / "colab" / f"{bounds}-{Path(python).name}"
     interpreter = folder / "bin" / "python"
-    if not (folder / "complete").exists():
-        wanted = [f"{name}=={number}" for name, number in COLAB.items()]
-        if bounds == "newest":
-            # The one version of torch that comes without gigabytes of GPU libraries on a machine without a GPU.
-            wanted = [f"torch=={COLAB['torch']}" if name == "torch" else name for name in COLAB]
+    complete = folder / "complete"
+    wanted = [f"{name}=={number}" for name, number in COLAB.items()]
+    if bounds == "newest":
+        # The one version of torch that comes without gigabytes of GPU libraries on a machine without a GPU.
+        wanted = [f"torch=={COLAB['torch']}" if name == "torch" else name for name in COLAB]
+    known = complete.exists() and complete.read_text("utf-8").split() == wanted
+    if not known:
         subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
+    if not known or bounds == "newest":  # what was newest may have been overtaken
         Environment.pip_of(interpreter, "install", "--quiet", "--upgrade", *wanted)
-        (folder / "complete").touch()
+        complete.write_text("\n".join(wanted), "utf-8")
     return interpreter
 
 

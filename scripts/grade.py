@@ -24,6 +24,7 @@ from dataclasses import fields
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SHOWN = 20  # files that were left out
 KERNEL_PYTHON = ROOT / ".venv" / "bin" / "python"
 
 try:
@@ -61,6 +62,12 @@ def run(
     if chapter and chapter not in the_course.chapters:
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
     submissions, lines = find(folder, the_course.chapters, chapter)
+    for one in submissions:
+        if one.file.resolve().is_relative_to(the_course.root):
+            raise SystemExit(
+                f"{one.file} lies in {the_course.root}, where the marks go and files of the same name are replaced. "
+                "Name another folder for the marks (OUT=…), or move the submissions."
+            )
     the_course.root.mkdir(parents=True, exist_ok=True)
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
     by_chapter: dict[str, list[Submission]] = {}
@@ -72,6 +79,10 @@ def run(
     todo = [job for job in jobs if not is_done(job)]
     words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {network()}"
     print(f"{len(jobs)} submissions, {len(jobs) - len(todo)} of them graded before. Code gets {words}.", flush=True)
+    for line in lines[:SHOWN]:
+        print(f"  {line}")
+    if len(lines) > SHOWN:
+        print(f"  … and {len(lines) - SHOWN} more, all in the report")
     grade_all(todo, at_once)
     refresh_feedback([job for job in jobs if job not in todo])
     return {name: export(the_course.root, name, found, lines) for name, found in by_chapter.items()}
@@ -85,14 +96,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "grades", help="the folder of marks (default: grades)")
     parser.add_argument("--at-once", type=int, default=2, help="submissions graded at the same time")
     for limit in fields(Limits):
-        name = f"--{limit.name.replace('_', '-')}"
-        parser.add_argument(
-            name, type=int, default=limit.default, help=f"for one submission (default: {limit.default})"
-        )
+        name, what = f"--{limit.name.replace('_', '-')}", limit.metadata["for"]
+        parser.add_argument(name, type=int, default=limit.default, help=f"{what} (default: {limit.default})")
     given = parser.parse_args()
+    if given.at_once < 1:
+        parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
     limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
     start = time.monotonic()
-    graded = run(given.submissions, given.assignments, given.out, given.chapter, limits, given.at_once)
+    try:
+        graded = run(given.submissions, given.assignments, given.out, given.chapter, limits, given.at_once)
+    except KeyboardInterrupt:
+        sys.exit("\nStopped. What was graded is kept; the same command goes on with the rest.")
     for name, found in graded.items():
         waiting = sum(len(one.waiting) for one in found)
         print(

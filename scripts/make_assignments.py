@@ -53,11 +53,13 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
 
 
 def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
-    """Write everything but the release; the names of the chapters."""
-    lines = []
+    """Write everything but the release; the names of the chapters. What stands there of other chapters stays."""
     found = chapters(names)
-    for folder in ("source", "release", "rubrics"):
-        shutil.rmtree(out / folder, ignore_errors=True)
+    for folder in ("source", "release"):
+        for path in [out / folder / name for name in found] if names else [out / folder]:
+            shutil.rmtree(path, ignore_errors=True)
+    if not names:
+        shutil.rmtree(out / "rubrics", ignore_errors=True)
     for name, (page, plain, exercises) in found.items():
         source = out / "source" / name / f"{name}.ipynb"
         source.parent.mkdir(parents=True)
@@ -65,7 +67,8 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
         marking = out / "rubrics" / f"{name}.md"
         marking.parent.mkdir(exist_ok=True)
         marking.write_text(assignment_papers.rubric(page, plain, exercises), "utf-8")
-        lines += assignment_papers.rows(page, plain, exercises)
+    every = chapters().values() if names else found.values()
+    lines = [row for page, plain, exercises in every for row in assignment_papers.rows(page, plain, exercises)]
     (out / "exercises.csv").write_text(assignment_papers.table(lines), "utf-8")
     return list(found)
 

@@ -105,7 +105,10 @@ def try_page(name: str, show: bool = True) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("chapters", nargs="*", help="default: all")
-    names = parser.parse_args().chapters or [path.stem for path in pages_in_order(ROOT)]
+    every = [path.stem for path in pages_in_order(ROOT)]
+    names = parser.parse_args().chapters or every
+    if unknown := [name for name in names if name not in every]:
+        parser.error(f"no chapter {', '.join(unknown)}; there are: {', '.join(every)}")
     faults = [fault for name in names for fault in try_page(name)]
     print("\n".join(faults) or "Every answer earned what it should.")
     sys.exit(bool(faults))

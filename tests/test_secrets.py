@@ -1,5 +1,7 @@
 """What only an instructor may see, solutions, hidden checks and typical mistakes, is in nothing that is published."""
 
+import html
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,9 @@ from book_site import without_solutions
 from exercises import tags
 from grading_zoo import PYTHON
 from make_assignments import chapters
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
@@ -26,8 +31,8 @@ def secret_lines() -> dict[str, str]:
     pages = [read_page(path) for path in pages_in_order(ROOT)]
     cells = [(page.name, block) for page in pages for block in page.blocks if block.name == "code-cell"]
     public = "\n".join(without_solutions(path.read_text("utf-8")) for path in pages_in_order(ROOT))
-    shown = [*(ROOT / "transformer_lib").rglob("*.py"), *(ROOT / "tests").glob("*.py")]
-    public += "\n".join(path.read_text("utf-8") for path in shown)
+    code = [*(ROOT / "transformer_lib").rglob("*.py"), *(ROOT / "tests").glob("*.py")]
+    public += "\n".join(path.read_text("utf-8") for path in code)
     found = {}
     for name, block in ((name, block) for name, block in cells if SECRET & set(tags(block))):
         for line in map(str.strip, block.text.splitlines()):
@@ -38,6 +43,11 @@ def secret_lines() -> dict[str, str]:
 
 def leaked(text: str, lines: dict[str, str]) -> list[str]:
     return [f"{where}: {line}" for line, where in lines.items() if line in text]
+
+
+def shown(page: str) -> str:
+    """The words of an HTML page, of its listings too, where each token stands in a tag of its own."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
 
 
 @pytest.fixture
@@ -94,13 +104,19 @@ def test_sources_lose_their_solutions_and_nothing_else() -> None:
         assert without_solutions(page).count("\n```{exercise-start}") == page.count("\n```{exercise-start}")
 
 
+def test_a_leak_into_a_highlighted_listing_is_seen() -> None:
+    hidden = {line: where for line, where in secret_lines().items() if "hidden-check" in where}
+    page = highlight("\n".join(hidden), PythonLexer(), HtmlFormatter())
+    assert {line for line in hidden if line in shown(page)} == set(hidden)
+
+
 @pytest.mark.slow
 def test_the_built_site_holds_no_hidden_check() -> None:
     if not (SITE / "index.html").exists():
         pytest.skip("the site is not built: run `make book` first")
     hidden = {line: where for line, where in secret_lines().items() if "hidden-check" in where}
     for path in sorted([*SITE.rglob("*.html"), *SITE.rglob("searchindex.js")]):
-        assert leaked(path.read_text("utf-8").replace("&quot;", '"').replace("&#39;", "'"), hidden) == [], path.name
+        assert leaked(shown(path.read_text("utf-8")), hidden) == [], path.name
     every = secret_lines()
     for path in sorted(path for path in SITE.rglob("*") if path.suffix in {".ipynb", ".md"}):  # to download
         assert leaked(path.read_text("utf-8").replace('\\"', '"'), every) == [], path.name

@@ -2,17 +2,24 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.marks import Marks, write_canvas, write_generic, write_moodle
+from grading.marks import NO_MARK, Marks, write_canvas, write_generic, write_moodle
 from grading.rebuild import Unreadable, ids, read, rebuild
 from grading.submissions import Submission, find, safe
 from grading.summary import alike, report
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-CHAPTERS = {"attention": ["ex-attention-write"], "masks": ["ex-masks-bug"], "learning_rate": ["ex-rate"]}
+ADA_IN_MOODLE = "Ada Lovelace_77_assignsubmission_file"
+CHAPTERS = {
+    "attention": ["ex-attention-write"],
+    "masks": ["ex-masks-bug"],
+    "learning_rate": ["ex-rate"],
+    "multi_head_attention": ["ex-heads"],
+}
 
 
 def notebook(*cells: Any) -> Any:
@@ -56,30 +63,30 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "student", "chapter", "stem"),
+    ("name", "student", "chapter", "page"),
     [
-        ("submitted/ada/attention/attention.ipynb", "ada", "attention", "attention"),
-        ("ada/masks/masks.ipynb", "ada", "masks", "masks"),
+        ("submitted/ada/attention/attention.ipynb", "ada", "attention", "ada"),
+        ("ada/masks/masks.ipynb", "ada", "masks", "ada"),
         ("ada.ipynb", "ada", "attention", "ada"),
         ("ada_attention.ipynb", "ada", "attention", "ada_attention"),
         ("ada_b__draft 2.ipynb", "ada_b", "attention", "ada_b__draft 2"),
-        ("lovelaceada_1234_56789_attention.ipynb", "lovelaceada-1234", "attention", None),
-        ("lovelaceada_LATE_1234_56789_attention-1.ipynb", "lovelaceada-1234", "attention", None),
-        ("Ada Lovelace_77_assignsubmission_file_attention.ipynb", "Ada Lovelace 77", "attention", None),
-        ("Ada Lovelace_77_assignsubmission_file/mine.ipynb", "Ada Lovelace 77", "attention", None),
+        ("lovelaceada_1234_56_attention.ipynb", "lovelaceada-1234", "attention", "lovelaceada_1234_56_attention"),
+        ("lovelaceada_LATE_1234_56_x-1.ipynb", "lovelaceada-1234", "attention", "lovelaceada_LATE_1234_56_x-1"),
+        (f"{ADA_IN_MOODLE}_x.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_x"),
+        (f"{ADA_IN_MOODLE}/mine.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_attention"),
+        (f"{ADA_IN_MOODLE}_/work/mine.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_attention"),
     ],
 )
-def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chapter: str, stem: str | None) -> None:
+def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chapter: str, page: str) -> None:
     put(tmp_path, name)
     (found,), lines = find(tmp_path, CHAPTERS)
     assert (found.student, found.chapter, lines) == (student, chapter, [])
-    if stem:
-        assert found.stem == stem
+    assert found.page == page
     if "LATE" in name:
         assert (found.canvas, found.name) == ("1234", "lovelaceada")
     if "assignsubmission" in name:
         assert (found.moodle, found.name) == ("77", "Ada Lovelace")
-        assert found.stem.startswith("Ada Lovelace_77_assignsubmission_file")
+        assert len(found.page.split("_", 4)) == 5, "Moodle reads the participant and the plugin from five parts"
 
 
 def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) -> None:
@@ -93,13 +100,47 @@ def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) ->
         "eve.ipynb: of no chapter that can be told; grade it with CHAPTER=…",
         "notes.txt: not a notebook of a student, left out",
     ]
-    found, _ = find(tmp_path, CHAPTERS, wanted="attention")
-    assert {one.chapter for one in found} == {"attention"}
+    put(tmp_path, "ada_attention.ipynb")
+    found, lines = find(tmp_path, CHAPTERS, wanted="attention")
+    assert {one.file.name: one.chapter for one in found} == {
+        "ada_attention.ipynb": "attention",
+        "eve.ipynb": "attention",
+    }
+    assert lines[:2] == [
+        "ada.ipynb: of the chapter masks, left out",
+        "bob_learning_rate.ipynb: of the chapter learning_rate, left out",
+    ]
+
+
+def test_a_file_that_is_not_taken_gets_a_line_unless_it_is_nobodys(tmp_path: Path) -> None:
+    put(tmp_path, "ada/attention/attention.ipynb")
+    put(tmp_path, "ada/attention/._attention.ipynb")
+    put(tmp_path, "ada/attention/.ipynb_checkpoints/attention-checkpoint.ipynb")
+    put(tmp_path, "__MACOSX/ada_attention.ipynb")
+    put(tmp_path, "eve/Attention/attention.ipynb")
+    put(tmp_path, "a/b/attention/attention.ipynb")
+    (found,), lines = find(tmp_path, CHAPTERS)
+    assert found.file == tmp_path / "ada/attention/attention.ipynb"
+    assert [line.split(":")[0] for line in lines] == ["a/b/attention/attention.ipynb", "eve/Attention/attention.ipynb"]
+    assert all("its folders are of no layout" in line for line in lines)
+
+
+def test_beside_the_assignment_another_notebook_of_the_folder_does_not_count(tmp_path: Path) -> None:
+    put(tmp_path, "ada/attention/attention.ipynb")
+    put(tmp_path, "ada/attention/scratch.ipynb")
+    os.utime(tmp_path / "ada/attention/attention.ipynb", (1, 1))
+    (found,), lines = find(tmp_path, CHAPTERS)
+    assert found.file.name == "attention.ipynb"
+    assert lines == ["scratch.ipynb: attention.ipynb of the same student has the assignment's name; left out"]
+
+
+def test_the_longest_name_of_a_chapter_counts(tmp_path: Path) -> None:
+    put(tmp_path, "ada_multi_head_attention.ipynb", "ex-heads")
+    (found,), _ = find(tmp_path, CHAPTERS)
+    assert found.student == "ada"
 
 
 def test_of_two_files_of_a_student_the_newer_counts(tmp_path: Path) -> None:
-    import os
-
     put(tmp_path, "ada.ipynb")
     put(tmp_path, "ada_attention.ipynb")
     os.utime(tmp_path / "ada.ipynb", (1, 1))
@@ -113,6 +154,28 @@ def test_a_students_name_is_safe_in_paths_and_patterns(name: str) -> None:
     assert not set(safe(name)) & set("/\\*?[]")
     assert safe(name) not in {"", ".", ".."}
     assert safe("Zoë Ångström") == "Zoë Ångström"
+
+
+@pytest.mark.parametrize(
+    "pair", [("O'Brien", "O\u2019Brien"), ("रमा", "रमी"), ("Zoe\u0308", "Zoe\u0301"), ("M\udcfcller", "M\udcf6ller")]
+)
+def test_two_names_stay_two(pair: tuple[str, str]) -> None:
+    assert safe(pair[0]) != safe(pair[1])
+
+
+def test_an_accent_may_be_written_in_two_ways() -> None:
+    assert safe("Zoe\u0308") == safe("Zo\u00eb") == "Zo\u00eb"
+
+
+def test_a_file_name_that_is_no_utf_8_is_graded(tmp_path: Path) -> None:
+    name = os.fsdecode(b"M\xfcller_7_assignsubmission_file_x.ipynb")
+    try:
+        put(tmp_path, name)
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    (found,), _ = find(tmp_path, CHAPTERS)
+    (tmp_path / "marks.csv").write_text(f"{found.student} {found.name} {found.page}", "utf-8")
+    assert found.moodle == "7"
 
 
 def test_nothing_to_grade_says_what_was_expected(tmp_path: Path) -> None:
@@ -175,6 +238,25 @@ def test_an_answer_copied_below_counts_last_as_when_the_student_ran_it(tmp_path:
     assert len({one["id"] for one in rebuilt.cells}) == len(rebuilt.cells)
 
 
+def test_a_written_answer_in_a_cell_below_is_taken_over(tmp_path: Path) -> None:
+    mine = assignment()
+    picture = {"a.png": {"image/png": "iVBORw0KGgo="}, "x.svg": {"image/svg+xml": "<svg/>"}}
+    own = new_markdown_cell("Because.", id="own")
+    own["attachments"] = picture
+    mine.cells += [own, new_code_cell("1 + 1", id="own2"), new_markdown_cell("Later.", id="own3")]
+    rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
+    assert sources(rebuilt)[4:] == ["*Here.*\n\nBecause.", "1 + 1", "Later."]
+    assert rebuilt.cells[4]["attachments"] == {"a.png": {"image/png": "iVBORw0KGgo="}}
+    assert notes == ["ex-why: was answered in a cell of its own below; that text was taken over"]
+    mine.cells[4].source = "In place."
+    rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
+    assert (sources(rebuilt)[4], notes) == ("In place.", [])
+
+
+def test_a_mark_of_byte_order_does_no_harm(tmp_path: Path) -> None:
+    assert sources(submitted(tmp_path, "\ufeff" + json.dumps(assignment()))) == sources(assignment())
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -221,6 +303,20 @@ def test_marks_for_course_systems(tmp_path: Path) -> None:
     assert rows(file)[1] == ["Participant 77", "Ada", "1.0", "2.0", "", "'=cmd(); ex-f-hidden: off by 3"]
     write_canvas(file, [marks(canvas="1234", name="Ada")], "Attention")
     assert rows(file)[2] == ["Ada", "1234", "", "", "1.0"]
+
+
+def test_where_the_grader_failed_there_is_no_mark(tmp_path: Path) -> None:
+    file, failed = tmp_path / "marks.csv", marks("bob")
+    failed.error = "RuntimeError"
+    write_generic(file, [marks(), failed])
+    assert rows(file)[2][2:] == ["", "2.0", "", "", "", f"'=cmd(); {NO_MARK}"]
+    write_moodle(file, [failed])
+    assert rows(file)[1][2:] == ["", "2.0", "", NO_MARK]
+    write_canvas(file, [failed], "Attention")
+    assert rows(file)[2][-1] == ""
+    text = report("attention", [marks(), failed], [])
+    assert "Points: least 1, middle 1, most 1, of 2." in text
+    assert "bob: THE GRADER FAILED: RuntimeError" in text
 
 
 def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:

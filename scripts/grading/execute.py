@@ -16,7 +16,7 @@ from traitlets import Integer, Unicode
 
 BEGIN = "### BEGIN HIDDEN TESTS"
 SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
-STOPPED = {"ename": "TimeoutError", "traceback": []}
+STOPPED = {"ename": "TimeoutError", "evalue": "", "traceback": []}  # nbclient's output for a cell out of time
 IDLE_SECONDS = 5  # for a kernel to come to rest after its cell was stopped
 LIMITS = ("GRADING_MEMORY_MB", "GRADING_CPU_SECONDS", "GRADING_FILE_MB", "GRADING_NETWORK")
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", *LIMITS)
@@ -39,7 +39,7 @@ class BoundedExecute(Execute):
 
     def preprocess(self, nb: Any, resources: Any, km: Any = None) -> tuple[Any, Any]:
         self.timeout_func = lambda cell: self.setup_seconds if self._role(cell) == "setup" else self.cell_seconds
-        self.error_on_timeout = {**STOPPED, "evalue": f"stopped after {self.cell_seconds} s"}
+        self.error_on_timeout = STOPPED
         self.iopub_timeout = IDLE_SECONDS
         self.extra_arguments = ["--HistoryManager.enabled=False"]
         self.deadline = time.monotonic() + self.notebook_seconds
@@ -71,6 +71,8 @@ class BoundedExecute(Execute):
             "TOKENIZERS_PARALLELISM": "false",
         }
         environment |= {"JUPYTER_RUNTIME_DIR": self.folder, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        # `!pip install` in a student's cell must not change the environment in which the next one is graded.
+        environment |= {"PIP_TARGET": str(Path(home, "site")), "PIP_NO_INDEX": "1"}
         if self.matplotlib_folder:
             environment["MPLCONFIGDIR"] = self.matplotlib_folder
         super().start_new_kernel(**{**options, "cwd": home, "env": environment})
@@ -124,7 +126,8 @@ class BoundedExecute(Execute):
             self.execute_cell(cell, index, store_history=False)
         except (DeadKernelError, CellTimeoutError) as error:
             dead = isinstance(error, DeadKernelError)
-            message = "the kernel ended while this ran" if dead else f"could not be stopped after {self.cell_seconds} s"
+            seconds = self.timeout_func(cell)
+            message = "the kernel ended while this ran" if dead else f"could not be stopped after {seconds} s"
             cell.outputs = [*cell.outputs, error_output("DeadKernelError" if dead else "TimeoutError", message)]
             self.note(f"{name}: {message}; a new kernel went on with the rest")
             cell.source = own
@@ -132,9 +135,10 @@ class BoundedExecute(Execute):
             return False
         finally:
             cell.source = own
-        stopped = any(out.output_type == "error" and out.ename == STOPPED["ename"] for out in cell.outputs)
-        if stopped:
-            self.note(f"{name}: stopped after {self.cell_seconds} s")
+        stopped = [out for out in cell.outputs if out.output_type == "error" and out.ename == STOPPED["ename"]]
+        for error in stopped:
+            error.evalue = f"stopped after {self.timeout_func(cell)} s"
+            self.note(f"{name}: {error.evalue}")
         if self.printed > self.output_kilobytes << 10:
             self.note(f"{name}: printed more than {self.output_kilobytes} KB; the rest was dropped")
         return not stopped

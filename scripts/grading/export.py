@@ -32,7 +32,7 @@ def export(root: Path, chapter: str, submissions: list[Submission], lines: list[
         for one in found:
             page = Job(root, chapter, one.submission.student, one.submission.file).feedback
             if page.exists():
-                archive.write(page, f"{one.submission.stem}.html")
+                archive.write(page, f"{one.submission.page or one.submission.student}.html")
     return found
 
 

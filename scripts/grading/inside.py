@@ -40,6 +40,7 @@ def setup(source: str, names: list[str]) -> None:
 
     A helper of the chapter then goes on calling the chapter's other helpers, also where the student reuses a name.
     """
+    put_back()
     shell = _shell()
     transformed = shell.transform_cell(source)
     file = shell.compile.cache(transformed, 0, source)

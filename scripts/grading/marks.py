@@ -9,6 +9,7 @@ from grading.submissions import Submission
 
 MOODLE = ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)", "Feedback comments"]
 CANVAS = ["Student", "ID", "SIS Login ID", "Section"]
+NO_MARK = "no mark: the grader failed on this submission, see the report"
 
 
 @dataclass
@@ -24,8 +25,9 @@ class Marks:
     error: str = ""
 
     @property
-    def total(self) -> float:
-        return sum(self.points.values())
+    def total(self) -> float | str:
+        """The points together; nothing where the grader failed, for a 0 would look like a mark."""
+        return "" if self.error else sum(self.points.values())
 
     @property
     def of(self) -> float:
@@ -34,6 +36,8 @@ class Marks:
     @property
     def comment(self) -> str:
         """One cell for the course system: what is missing, and where to read more."""
+        if self.error:
+            return NO_MARK
         lost = [f"{name}: {self.outcomes[name]}" for name in self.outcomes if self.points[name] < self.maximum[name]]
         waiting = [f"{len(self.waiting)} written answers are not marked yet"] if self.waiting else []
         return "; ".join([*self.events, *waiting, *lost])[:2000]
@@ -68,8 +72,8 @@ def write_generic(path: Path, marks: list[Marks]) -> None:
     parts = list(dict.fromkeys(name for one in marks for name in one.maximum))
     rows: list[list[object]] = [["student", "name", "points", "of", *parts, "not marked yet", "notes"]]
     for one in marks:
-        points = [one.points.get(part, "") for part in parts]
-        notes = "; ".join([*one.events, *(["the grader failed: see the report"] if one.error else [])])
+        points = ["" if one.error else one.points.get(part, "") for part in parts]
+        notes = "; ".join([*one.events, *([NO_MARK] if one.error else [])])
         names = [one.submission.student, one.submission.name]
         rows.append([*names, one.total, one.of, *points, " ".join(one.waiting), notes])
     _write(path, rows)

@@ -24,19 +24,24 @@ from grading.course import config, gradebook
 from grading.execute import BoundedExecute
 from grading.feedback import Presentation, markdown
 from grading.rebuild import Unreadable, ids, read, rebuild
+from grading.submissions import readable
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+def _limit(default: int, what: str) -> int:
+    return field(default=default, metadata={"for": what})
 
 
 @dataclass
 class Limits:
     """What one submission may use."""
 
-    cell_seconds: int = 20
-    notebook_seconds: int = 600
-    memory_mb: int = 4096
-    file_mb: int = 64
-    output_kilobytes: int = 32
+    cell_seconds: int = _limit(20, "for a cell of the student's or a check")
+    notebook_seconds: int = _limit(600, "for a whole notebook, and of processor time for each of its kernels")
+    memory_mb: int = _limit(4096, "of memory for a kernel")
+    file_mb: int = _limit(64, "for a file that a notebook writes")
+    output_kilobytes: int = _limit(32, "kept of what one cell prints")
 
 
 @dataclass
@@ -136,7 +141,7 @@ def grade(job: Job) -> None:
     record = {
         "student": job.student,
         "chapter": job.chapter,
-        "file": str(job.file),
+        "file": readable(str(job.file)),
         "fingerprint": job.fingerprint(),
         "events": [*events, *BoundedExecute.events],
         "error": "" if outcome["success"] else outcome["log"][-3000:] + (outcome["error"] or ""),

@@ -12,20 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from grading.one import Job, grade
+from grading.submissions import readable
 
 GRACE_SECONDS = 240  # beyond a notebook's own time, for nbgrader and for kernels to start
 
 
 def _given_up(job: Job, message: str) -> None:
     """The record of a submission on which the grader itself failed."""
-    record = {"student": job.student, "chapter": job.chapter, "file": str(job.file), "fingerprint": ""}
+    record = {"student": job.student, "chapter": job.chapter, "file": readable(str(job.file)), "fingerprint": ""}
     job.record.parent.mkdir(parents=True, exist_ok=True)
     record |= {"events": [], "error": message, "outcomes": {}, "seconds": 0}
     job.record.write_text(json.dumps(record, indent=1), "utf-8")
 
 
 def _stop(process: Any) -> None:
-    """End a grading process and the kernels that it started."""
+    """End a grading process. A kernel of its own ends by itself when it finds its parent gone."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.kill()
@@ -60,10 +61,19 @@ def grade_all(jobs: list[Job], at_once: int) -> None:
     context.set_forkserver_preload(["grading.one"])  # nbgrader once, not for each submission
     os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[1])  # where the server finds it
     running: dict[Any, tuple[Any, Job, float]] = {}
+    try:
+        _grade_all(jobs, at_once, context, running)
+    finally:  # Ctrl-C, for one: graders stand in groups of their own, which it does not reach
+        for process, _, _ in running.values():
+            _stop(process)
+
+
+def _grade_all(jobs: list[Job], at_once: int, context: Any, running: dict[Any, tuple[Any, Job, float]]) -> None:
     waiting, done, start = list(reversed(jobs)), 0, time.monotonic()
     while waiting or running:
         while waiting and len(running) < at_once:
             job = waiting.pop()
+            job.record.unlink(missing_ok=True)  # that of an earlier file must not pass for this one's
             process = context.Process(target=_in_a_group, args=(job,))
             process.start()
             running[process.sentinel] = (process, job, time.monotonic())

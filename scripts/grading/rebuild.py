@@ -7,6 +7,7 @@ the names that they define or by their place, and the cells that the student add
 
 import ast
 import copy
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import nbformat
 
 MAX_MB = 20
 PLAIN_TYPES = {"code", "markdown"}
+PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 class Unreadable(Exception):
@@ -33,7 +35,7 @@ def read(path: Path) -> Any:
     if size > MAX_MB << 20:
         raise Unreadable(f"the file has {size >> 20} MB; up to {MAX_MB} MB are read")
     try:
-        parsed = json.loads(path.read_text("utf-8"))
+        parsed = json.loads(path.read_text("utf-8-sig"))  # some editors put a mark of byte order first
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"the file is not valid JSON: {str(error)[:200]}") from None
     try:
@@ -46,7 +48,7 @@ def read(path: Path) -> Any:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell with its type, source and names, and nothing else that a file may bring."""
+    """A cell with its type, source, names and pasted pictures, and nothing else that a file may bring."""
     source = cell.get("source", "")
     source = "".join(map(str, source)) if isinstance(source, list) else str(source)
     make = nbformat.v4.new_code_cell if cell["cell_type"] == "code" else nbformat.v4.new_markdown_cell
@@ -55,7 +57,19 @@ def _plain(cell: Any) -> Any:
     nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
     plain["names"] = [str(name) for name in (grade_id, cell.get("id")) if name]
+    if cell["cell_type"] == "markdown" and (pictures := _pictures(cell.get("attachments"))):
+        plain["attachments"] = pictures
     return plain
+
+
+def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
+    """The pictures that were pasted into a cell: name → type → base64."""
+    found = {}
+    for name, kinds in (attachments if isinstance(attachments, dict) else {}).items():
+        held = kinds.items() if isinstance(kinds, dict) else ()
+        if pictures := {kind: data for kind, data in held if kind in PICTURES and isinstance(data, str)}:
+            found[str(name)] = pictures
+    return found
 
 
 def ids(notebook: Any) -> set[str]:
@@ -120,6 +134,13 @@ def _places(release: Any, submitted: Any) -> dict[int, int]:
     return found
 
 
+def _take_over(answer: Any, cell: Any, after: str = "") -> None:
+    """Put a student's cell into the place of an answer, or behind what stands there."""
+    answer.source = f"{answer.source}{after}{cell.source}" if after else cell.source
+    if cell.get("attachments"):
+        answer["attachments"] = {**answer.get("attachments", {}), **cell["attachments"]}
+
+
 def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
     """The assignment with the student's answers and own cells, and what had to be mended."""
     places = _places(release, submitted)
@@ -134,13 +155,20 @@ def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
         anchor = places[number]
         original = notebook.cells[anchor]
         if _is_answer(original):
-            original.source = cell.source
+            _take_over(original, cell)
         elif original.source.strip() != cell.source.strip() and original.cell_type == "code":
             notes.append(f"{_grade_id(original)}: had been changed; the original was put back")
     for place, cell in enumerate(release.cells):
         if place not in places.values() and "nbgrader" in cell.metadata:
             what = "the starter" if _is_answer(cell) else "the original"
             notes.append(f"{_grade_id(cell)}: was missing; {what} was put back")
+        if _is_answer(cell) and cell.cell_type == "markdown" and notebook.cells[place].source == cell.source:
+            below = list(itertools.takewhile(lambda own: own.cell_type == "markdown", added.get(place, [])))
+            if below:  # an untouched written answer gets no points without anybody looking
+                for own in below:
+                    _take_over(notebook.cells[place], own, "\n\n")
+                del added[place][: len(below)]
+                notes.append(f"{_grade_id(cell)}: was answered in a cell of its own below; that text was taken over")
     cells = list(added.get(-1, []))
     for place, cell in enumerate(notebook.cells):
         cells += [cell, *added.get(place, [])]

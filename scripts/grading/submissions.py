@@ -7,15 +7,17 @@ Ada Lovelace_1234_assignsubmission_file_x.ipynb         Moodle, `Download all su
 Ada Lovelace_1234_assignsubmission_file/x.ipynb         the same, in folders
 """
 
+import hashlib
 import json
 import re
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
-UNSAFE = re.compile(r"[^\w .@+-]")
-IGNORED = {".DS_Store", "Thumbs.db", "desktop.ini"}
+SAFE_MARKS = set("_ .@+-")
+NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
 
 
 @dataclass(frozen=True)
@@ -28,17 +30,29 @@ class Submission:
     name: str = ""
     moodle: str = ""  # the number that Moodle's grading worksheet calls Participant
     canvas: str = ""  # the user's number in Canvas
+    page: str = ""  # what course systems expect in the name of a file that goes back to the student
 
-    @property
-    def stem(self) -> str:
-        """What course systems expect in the name of a file that goes back to the student."""
-        inside = self.file.parent.name
-        return inside if MOODLE.match(inside) else self.file.stem
+
+def readable(text: str) -> str:
+    """Text without the bytes of a file name that are no UTF-8, which no file of marks could hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def safe(student: str) -> str:
-    """A name for folders: without what means something in a path or a pattern."""
-    return UNSAFE.sub("-", student).strip(" .") or "unnamed"
+    """A name for folders: without what means something in a path or a pattern.
+
+    Where that changes more than how an accent is written, a few digits follow, so that two names stay two.
+    """
+    student = unicodedata.normalize("NFC", student).strip()
+    kept = "".join(one if one.isalnum() or one in SAFE_MARKS or _joins(one) else "-" for one in student)
+    kept = kept.strip(" .") or "unnamed"
+    digits = hashlib.sha256(student.encode("utf-8", "surrogateescape")).hexdigest()[:6]
+    return kept if kept == student else f"{kept}-{digits}"
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is part of the letter before it, as the vowel signs of many scripts are."""
+    return unicodedata.category(character) in {"Mn", "Mc"}
 
 
 def _who(stem: str, chapters: set[str]) -> dict[str, str]:
@@ -47,7 +61,7 @@ def _who(stem: str, chapters: set[str]) -> dict[str, str]:
         return {"student": safe(f"{match['name']} {match['user']}"), "name": match["name"], "moodle": match["user"]}
     if match := CANVAS.match(stem):
         return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], "canvas": match["user"]}
-    for chapter in chapters:
+    for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
         if stem.endswith(f"_{chapter}"):
             return {"student": safe(stem.removesuffix(f"_{chapter}").rstrip("_"))}
     return {"student": safe(stem.split("__", maxsplit=1)[0])}
@@ -56,7 +70,7 @@ def _who(stem: str, chapters: set[str]) -> dict[str, str]:
 def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     """The chapter whose answers a file names; by the file's name if it names none; or nothing."""
     try:
-        text = json.dumps(json.loads(file.read_text("utf-8")))
+        text = json.dumps(json.loads(file.read_text("utf-8-sig")))
     except (ValueError, OSError, RecursionError):
         text = ""
     counts = {name: sum(f'"{label}"' in text for label in labels) for name, labels in chapters.items()}
@@ -67,14 +81,26 @@ def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     return max(named, key=len, default="")
 
 
-def _in_folders(folder: Path, chapters: dict[str, list[str]]) -> list[Submission]:
-    """Submissions in nbgrader's folders."""
-    found = []
-    for file in sorted(folder.glob("*/*/*.ipynb")):
-        chapter, student = file.parent.name, file.parent.parent.name
-        if chapter in chapters and file.parent.parent.name != "release":
-            found.append(Submission(file, safe(student), chapter, name=student))
-    return found
+def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: str) -> Submission | str:
+    """What a file is, by where it lies; or why it is left out."""
+    folders = [*file.relative_to(top).parts[:-1]]
+    if file.suffix.lower() != ".ipynb":
+        return "not a notebook of a student, left out"
+    moodle = next((part for part in folders if MOODLE.match(part)), "")
+    by_nbgrader = len(folders) == 2 and folders[1] in chapters and not moodle
+    if folders and not moodle and not by_nbgrader:
+        return "its folders are of no layout that is understood (scripts/grading/submissions.py lists them), left out"
+    chapter = folders[1] if by_nbgrader else chapter_of(file, chapters) or wanted
+    if not chapter:
+        return "of no chapter that can be told; grade it with CHAPTER=…"
+    if wanted and chapter != wanted:
+        return f"of the chapter {chapter}, left out"
+    if by_nbgrader:
+        who = {"student": safe(folders[0]), "name": folders[0], "page": folders[0]}
+    else:
+        who = _who(moodle or file.stem, set(chapters))
+        who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem
+    return Submission(file, chapter=chapter, **{key: readable(value) for key, value in who.items()})
 
 
 def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tuple[list[Submission], list[str]]:
@@ -82,7 +108,7 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
 
     Args:
         chapters: name → labels of its answers.
-        wanted: the chapter that all files are taken for.
+        wanted: the only chapter to grade; files that name no chapter are taken for it.
 
     Raises:
         SystemExit: if there is no folder or nothing in it to grade.
@@ -90,34 +116,35 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
     if not folder.is_dir():
         raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it: make grade SUBMISSIONS=…")
     top = folder / "submitted" if (folder / "submitted").is_dir() else folder
-    found, lines = _in_folders(top, chapters), []
-    taken = {submission.file for submission in found}
-    for file in sorted(path for path in [*top.glob("*"), *top.glob("*/*")] if path.is_file()):
-        if file in taken or file.name in IGNORED or file.name.startswith("."):
+    found, lines = [], []
+    for file in sorted(path for path in top.rglob("*") if path.is_file()):
+        if any(part.startswith(".") or part in NOBODYS for part in file.relative_to(top).parts):
             continue
-        inside = MOODLE.match(file.parent.name)
-        if file.suffix.lower() != ".ipynb" or (file.parent != top and not inside):
-            lines.append(f"{file.relative_to(folder)}: not a notebook of a student, left out")
-        elif chapter := wanted or chapter_of(file, chapters):
-            who = _who(file.parent.name if inside else file.stem, set(chapters))
-            found.append(Submission(file, chapter=chapter, **who))
+        submission = _submission(file, top, chapters, wanted)
+        if isinstance(submission, Submission):
+            found.append(submission)
         else:
-            lines.append(f"{file.relative_to(folder)}: of no chapter that can be told; grade it with CHAPTER=…")
-    if wanted:
-        found = [submission for submission in found if submission.chapter == wanted]
+            lines.append(readable(f"{file.relative_to(folder)}: {submission}"))
     found, twice = _latest(found)
     if not found:
         raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, __doc__ or ""]))
     return found, lines + twice
 
 
+def _is_named_as_nbgrader_wants(one: Submission) -> bool:
+    return one.file.parent.name == one.file.stem == one.chapter
+
+
 def _latest(found: list[Submission]) -> tuple[list[Submission], list[str]]:
-    """One submission of each student and chapter: the newest."""
+    """One submission of each student and chapter: the newest; in nbgrader's folders first the one of its name."""
     newest: dict[tuple[str, str], Submission] = {}
     lines = []
-    for submission in sorted(found, key=lambda one: (one.file.stat().st_mtime, str(one.file))):
+    order = [(_is_named_as_nbgrader_wants(one), one.file.stat().st_mtime, str(one.file), one) for one in found]
+    for named, *_, submission in sorted(order, key=lambda entry: entry[:3]):
         key = (submission.student, submission.chapter)
         if key in newest:
-            lines.append(f"{newest[key].file.name}: {submission.file.name} of the same student is newer; left out")
+            left, taken = newest[key].file.name, submission.file.name
+            why = "has the assignment's name" if named else "is newer"
+            lines.append(readable(f"{left}: {taken} of the same student {why}; left out"))
         newest[key] = submission
     return sorted(newest.values(), key=lambda one: (one.chapter, one.student)), lines

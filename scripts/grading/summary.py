@@ -24,20 +24,20 @@ def _exercise(part: str) -> str:
 
 def report(chapter: str, marks: list[Marks], lines: list[str]) -> str:
     """Mean and spread, each exercise's passes and commonest messages, and what happened to whom."""
-    totals = sorted(one.total for one in marks)
-    middle = totals[len(totals) // 2]
-    parts = [
-        f"# {chapter}: {len(marks)} submissions",
-        f"Points: least {totals[0]:g}, middle {middle:g}, most {totals[-1]:g}, of {marks[0].of:g}.",
-    ]
+    graded = [one for one in marks if not one.error]
+    totals = sorted(sum(one.points.values()) for one in graded)
+    parts = [f"# {chapter}: {len(marks)} submissions"]
+    if totals:
+        middle = totals[len(totals) // 2]
+        parts.append(f"Points: least {totals[0]:g}, middle {middle:g}, most {totals[-1]:g}, of {graded[0].of:g}.")
     if waiting := sum(len(one.waiting) for one in marks):
         parts.append(f"**{waiting} written answers wait to be marked by hand.**")
     table = ["| part | passed | of |", "|---|---|---|"]
     messages = []
     for part in marks[0].maximum:
-        passed = sum(one.points[part] == one.maximum[part] for one in marks)
-        table.append(f"| {part} | {passed} | {len(marks)} |")
-        said = Counter(alike(one.outcomes[part]) for one in marks if part in one.outcomes and not one.points[part])
+        passed = sum(one.points[part] == one.maximum[part] for one in graded)
+        table.append(f"| {part} | {passed} | {len(graded)} |")
+        said = Counter(alike(one.outcomes[part]) for one in graded if part in one.outcomes and not one.points[part])
         messages += [f"- {part}, {count} ×: {message}" for message, count in said.most_common(COMMONEST)]
     parts.append("\n".join(table))
     if messages:
