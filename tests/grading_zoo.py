@@ -181,6 +181,8 @@ ZOO = {
     "flood": Animal(_with(predict=RIGHT_PREDICTION + "while True: print('x' * 1000)"), {}, "printed more than"),
     "megabytes": Animal(_with(predict=RIGHT_PREDICTION + "print('x' * 5_000_000)"), {}, "printed more than"),
     "warns": Animal(_warning, {}),
+    "doubles": Animal(_with(predict="torch.set_default_dtype(torch.float64)\n" + RIGHT_PREDICTION)),
+    "installs": Animal(_with(predict="!pip install --upgrade six\n" + RIGHT_PREDICTION)),
     "syntax-error": Animal(_with(write="def my_attention(query, key:"), {"ex-attention-write": 6}),
     "kills-the-kernel": Animal(
         _with(write="def my_attention(q, k, v):\n    import os\n    os._exit(0)"),

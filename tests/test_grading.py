@@ -201,6 +201,31 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     assert "21 of 22" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
 
 
+def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: Path) -> None:
+    zoo.hand_in(tmp_path / "submitted", "ada", released(assignments, "attention"))
+    (file,) = tmp_path.rglob("*.ipynb")
+    before = file.read_bytes()
+    with pytest.raises(AssertionError, match="Name another folder for the marks"):
+        zoo.grade(tmp_path, assignments, tmp_path)
+    assert file.read_bytes() == before
+
+
+def test_the_untaken_are_named_on_the_screen(assignments: Path, tmp_path: Path) -> None:
+    zoo.hand_in(tmp_path / "in", "ada", released(assignments, "attention"))
+    (tmp_path / "in" / "essay.docx").write_bytes(b"?")
+    said = zoo.grade(tmp_path / "in", assignments, tmp_path / "out", *ONE_BY_ONE)
+    assert "essay.docx: not a notebook of a student, left out" in said
+
+
+def test_one_chapter_alone_leaves_the_others_in_place(tmp_path: Path) -> None:
+    make_assignments.write_sources(tmp_path, ["attention"])
+    table = (tmp_path / "exercises.csv").read_bytes()
+    make_assignments.write_sources(tmp_path, ["masks"])
+    assert {path.name for path in (tmp_path / "source").iterdir()} == {"attention", "masks"}
+    assert {path.stem for path in (tmp_path / "rubrics").iterdir()} == {"attention", "masks"}
+    assert (tmp_path / "exercises.csv").read_bytes() == table
+
+
 def test_the_same_chapters_give_the_same_bytes(assignments: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     make_assignments.write_sources(again)
