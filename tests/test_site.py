@@ -46,6 +46,10 @@ SETTLED = """async () => {
 FACTS = """() => ({
   formulas: document.querySelectorAll('.math.notranslate').length,
   typeset: [...document.querySelectorAll('.math.notranslate')].filter(m => m.querySelector('mjx-container')).length,
+  spoken: [...document.querySelectorAll('.math.notranslate')].filter(m => m.querySelector('mjx-assistive-mml')).length,
+  loose: [...document.querySelectorAll('span.math')].map(m => m.nextSibling)
+    .filter(next => next?.nodeType === Node.TEXT_NODE && /^[.,;:]/.test(next.data)
+      && getComputedStyle(next.parentElement).whiteSpace !== 'nowrap').map(next => next.data),
   formulaErrors: [...document.querySelectorAll('mjx-merror')].map(e => e.textContent),
   charts: document.querySelectorAll('.vega-chart').length,
   drawn: document.querySelectorAll('.vega-chart svg.marks, .vega-chart canvas.marks').length,
@@ -161,6 +165,8 @@ def test_a_page_opens_whole_and_quietly(
     page.close()
     assert faults == []
     assert facts["typeset"] == facts["formulas"]
+    assert facts["spoken"] == facts["formulas"], "a formula that a screen reader cannot read"
+    assert facts["loose"] == [], "a comma that may stand at the beginning of a line"
     assert facts["formulaErrors"] == []
     assert facts["drawn"] == facts["charts"]
     assert facts["chartErrors"] == []

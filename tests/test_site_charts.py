@@ -179,3 +179,19 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
     assert focused == ["range", "0"]
     assert weights == ["0.3333"] * 3
     assert wide <= room, "a chart that can shrink fits a phone"
+
+
+def test_cells_with_numbers_are_drawn_smaller_on_a_phone_and_crowded_words_are_not(
+    context: BrowserContext, origins: dict[str, str]
+) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 390, "height": 900})
+    sizes = "chart => [chart.querySelector('svg').getBoundingClientRect().width, chart.scrollWidth, chart.clientWidth]"
+    opened(page, f"{origins['http']}book/attention.html", "light")
+    _, wide, room = chart_with(page, "Untrained self-attention").evaluate(sizes)
+    assert wide <= room
+    opened(page, f"{origins['http']}book/decoding.html", "light")
+    drawn, wide, room = chart_with(page, "what the beam kept").evaluate(sizes)
+    assert drawn > 448
+    assert wide > room, "the tree scrolls in its box"
+    page.close()

@@ -3,8 +3,11 @@
 "use strict";
 
 const CHARTS = new Map();
-// Below this width of the plot a chart says nothing; it scrolls in its box instead.
+// Below this width of the plot a chart says nothing; it scrolls in its box instead. A chart whose words would run into
+// each other names a width of its own: `.properties(usermeta={"narrowest": 448})`.
 const NARROWEST_PLOT = 140;
+// Cells with numbers in them are drawn smaller as a whole, down to this share; below it their digits cannot be read.
+const SMALLEST_SCALE = 0.66;
 
 /* The parts of a specification that draw: layers, panels, or the whole. */
 function units(spec) {
@@ -52,9 +55,14 @@ async function fitted(place, spec, theme) {
   const result = await embedded(place, spec, theme);
   const style = getComputedStyle(place);
   const room = place.parentElement.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 2;
-  const excess = parseFloat(result.canvas.querySelector("svg").getAttribute("width")) - room;
-  const width = Math.floor(spec.width - excess);
-  if (excess <= 0 || !mayShrink(spec) || width < NARROWEST_PLOT) return result;
+  const svg = result.canvas.querySelector("svg");
+  const drawn = parseFloat(svg.getAttribute("width"));
+  if (drawn <= room) return result;
+  const width = Math.floor(spec.width - (drawn - room));
+  if (!mayShrink(spec) || width < (spec.usermeta?.narrowest ?? NARROWEST_PLOT)) {
+    if (room / drawn >= SMALLEST_SCALE) Object.assign(svg.style, { height: "auto", width: `${room}px` });
+    return result;
+  }
   result.finalize();
   return embedded(place, narrowed(spec, width), theme);
 }

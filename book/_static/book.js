@@ -1,5 +1,17 @@
-/* What is wider than the screen scrolls in its own box: make that box, and let the keyboard reach it. */
+/* What is wider than the screen scrolls in its own box: make that box, and let the keyboard reach it. A formula keeps
+   the comma behind it on its line. */
 "use strict";
+
+for (const formula of document.querySelectorAll("span.math")) {
+  const text = formula.nextSibling;
+  const mark = text?.nodeType === Node.TEXT_NODE && /^[.,;:!?)’”]+/.exec(text.data);
+  if (!mark) continue;
+  const both = document.createElement("span");
+  both.className = "math-and-mark";
+  formula.before(both);
+  text.splitText(mark[0].length);
+  both.append(formula, text);
+}
 
 const BOXES =
   ".vega-chart, .chart-data-frame, .cell_output, .cell_output .output, .pst-scrollable-table-container, div.math, " +
