@@ -13,6 +13,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from typing import Any
 import nbformat
 import yaml
 from address import configured
-from book_charts import altair_spec, chart_html
 from book_index import HEADING, Index, Page, pages_in_order, read_page
 from exercises import exercises_of
 from myst_blocks import Block
@@ -28,6 +28,10 @@ from nbformat.notebooknode import NotebookNode
 from plain_markdown import Plain
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT / "book" / "_ext"))
+
+from book_charts import altair_spec, chart_html  # noqa: E402
+
 EXECUTED = ROOT / "_build" / "jupyter_execute" / "book"
 SLIDES = ROOT / "slides"
 VENDOR = ROOT / "book" / "_static" / "vendor"
