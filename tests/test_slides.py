@@ -2,6 +2,8 @@
 
 import hashlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import make_slides
@@ -10,7 +12,10 @@ import pytest
 from address import configured
 from book_index import Index, pages_in_order, read_page
 from plain_markdown import Plain
+from playwright.sync_api import BrowserContext
+from test_site import context, recorded, site
 
+__all__ = ["context", "site"]
 ROOT = Path(__file__).resolve().parents[1]
 PNG = "iVBORw0KGgo="
 
@@ -69,3 +74,25 @@ def test_the_committed_reveal_is_the_one_that_was_checked_in():
     for line in (vendor / "SHA256SUMS").read_text("utf-8").splitlines():
         checksum, name = line.split()
         assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == checksum
+
+
+@pytest.mark.slow
+def test_the_decks_open_from_files_whole_and_quietly(site: Path, context: BrowserContext, tmp_path: Path) -> None:
+    if not make_slides.NBCONVERT.exists():
+        pytest.skip("needs .venv-grading: run `make grading-env`")
+    command = [sys.executable, ROOT / "scripts" / "make_slides.py", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    decks = sorted(tmp_path.glob("*.html"))
+    assert len(decks) == len(make_slides.parts())
+    for deck in decks:
+        page = context.new_page()
+        faults = recorded(page, "file://")
+        page.goto(deck.as_uri(), wait_until="load")
+        page.wait_for_function("window.Reveal?.isReady()", timeout=30_000)
+        count = page.evaluate("Reveal.getTotalSlides()")
+        page.evaluate("Reveal.next()")
+        here = page.evaluate("Reveal.getIndices()")
+        page.close()
+        assert faults == []
+        assert count >= 10
+        assert here["h"] == 1
