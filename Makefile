@@ -76,7 +76,7 @@ grade: grading-env ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER
 
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@cd "$(OUT)" && "$(CURDIR)/.venv-grading/bin/jupyter" server --ServerApp.default_url=/formgrader/gradebook \
-		--ServerApp.open_browser=True
+		--ServerApp.open_browser=True $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 address: env ## Write the address set in _config.yml into the files that name it
 	$(PY) scripts/address.py

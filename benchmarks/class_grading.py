@@ -4,7 +4,7 @@
     python benchmarks/class_grading.py --submissions 20 --write pretended-class     write the class, grade nothing
 
 Of ten students, one hands in the starters unchanged; the others give to each exercise the solution, a typical wrong
-answer or the starter, drawn from a fixed seed. Needs `make assignments`.
+answer or the starter, drawn from a fixed seed; one of three writes something by hand. Needs `make assignments`.
 """
 
 import argparse
@@ -29,12 +29,15 @@ def write_class(folder: Path, assignments: Path, chapter: str, count: int) -> No
     release = load(assignments / "release" / chapter / f"{chapter}.ipynb")
     _, _, exercises = chapters([chapter])[chapter]
     machine = [one for one in exercises if one.is_graded_by_machine]
+    written = [one for one in exercises if not one.is_graded_by_machine]
     draw = random.Random(0)
     for number in range(count):
         answers = {}
         for one in machine if number % 10 else []:
             choices = [one.cells["solution"], *(wrong.source for wrong in one.wrong_answers), one.cells["answer"]]
             answers[one.label] = draw.choice([one.cells["solution"], *choices])
+        for one in written if number % 3 == 1 else []:
+            answers[one.label] = "Two models, equal but for one thing, five seeds each. (Nobody's answer, for trying.)"
         hand_in(folder, f"student{number:03d}_{chapter}", answered(release, answers))
 
 

@@ -28,6 +28,7 @@ SHOWN = 20  # files that were left out
 KERNEL_PYTHON = ROOT / ".venv" / "bin" / "python"
 
 try:
+    from grading import submissions as layouts
     from grading.course import Course
     from grading.export import export, refresh_feedback
     from grading.marks import Marks
@@ -89,8 +90,10 @@ def run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("submissions", type=Path, help="a folder; for its layouts see scripts/grading/submissions.py")
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=layouts.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("submissions", type=Path, help="a folder, in one of the layouts below")
     parser.add_argument("--chapter", default="", help="the chapter of all files; default: as each file says")
     parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
     parser.add_argument("--out", type=Path, default=ROOT / "grades", help="the folder of marks (default: grades)")

@@ -235,7 +235,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("project", choices=[BUILD, BUGS])
     parser.add_argument("submissions", type=Path, help="a folder with a folder for each student")
-    parser.add_argument("--key", type=Path, default=ROOT / "assignments" / "projects" / f"{BUGS}-key.json")
+    parser.add_argument(
+        "--key",
+        type=Path,
+        default=ROOT / "assignments" / "projects" / f"{BUGS}-key.json",
+        help="of the planted bugs, as `make projects` wrote it (default: the last one)",
+    )
     parser.add_argument("--marks", type=Path, default=Path("marks.csv"))
     parser.add_argument("--seconds", type=float, default=60, help="for each test, at most")
     arguments = parser.parse_args()

@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ class Animal:
     """One hostile submission: how it is made, what it may lose, and what the report must say."""
 
     make: Callable[[Notebook, dict[str, str]], Notebook | str | bytes]
-    loses: dict[str, int] = field(default_factory=dict)
+    loses: tuple[str, ...] = ()  # exercises of the chapter on attention
     event: str = ""
 
 
@@ -158,48 +158,48 @@ except OSError:
     reached = False
 predicted_weights = None if reached else [0.2] * 5
 """
-ALL_OF_IT = {"ex-attention-predict": 2, "ex-attention-write": 6, "ex-attention-bug": 4, "ex-attention-sharpness": 4}
+ALL_OF_IT = tuple(f"ex-attention-{name}" for name in ("predict", "write", "bug", "sharpness"))
 NOTHING_COUNTS = "graded as if nothing had been handed in"
 ZOO = {
-    "edited-tests": Animal(_edited_tests, {"ex-attention-write": 6}, "write-hidden: had been changed"),
-    "deleted-cells": Animal(_deleted_cells, {}, "write-check: was missing; the original was put back"),
+    "edited-tests": Animal(_edited_tests, ("ex-attention-write",), "write-hidden: had been changed"),
+    "deleted-cells": Animal(_deleted_cells, (), "write-check: was missing; the original was put back"),
     "stripped": Animal(_stripped),
     "renamed": Animal(_renamed),
     "new-cell": Animal(_answer_in_a_new_cell),
     "endless-function": Animal(
         _with(write="def my_attention(q, k, v):\n    while True:\n        pass"),
-        {"ex-attention-write": 6},
+        ("ex-attention-write",),
         "ex-attention-write-check: stopped after",
     ),
-    "endless-cell": Animal(_with(bug="while True: pass"), {"ex-attention-bug": 4}, "ex-attention-bug: stopped after"),
+    "endless-cell": Animal(_with(bug="while True: pass"), ("ex-attention-bug",), "ex-attention-bug: stopped after"),
     "deaf": Animal(
         _with(predict="import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"),
-        {"ex-attention-predict": 2},
+        ("ex-attention-predict",),
         "ex-attention-predict: could not be stopped",
     ),
-    "raises": Animal(_with(sharpness="raise ValueError('no')"), {"ex-attention-sharpness": 4}),
-    "flood": Animal(_with(predict=RIGHT_PREDICTION + "while True: print('x' * 1000)"), {}, "printed more than"),
-    "megabytes": Animal(_with(predict=RIGHT_PREDICTION + "print('x' * 5_000_000)"), {}, "printed more than"),
-    "warns": Animal(_warning, {}),
+    "raises": Animal(_with(sharpness="raise ValueError('no')"), ("ex-attention-sharpness",)),
+    "flood": Animal(_with(predict=RIGHT_PREDICTION + "while True: print('x' * 1000)"), (), "printed more than"),
+    "megabytes": Animal(_with(predict=RIGHT_PREDICTION + "print('x' * 5_000_000)"), (), "printed more than"),
+    "warns": Animal(_warning),
     "doubles": Animal(_with(predict="torch.set_default_dtype(torch.float64)\n" + RIGHT_PREDICTION)),
     "installs": Animal(_with(predict="!pip install --upgrade six\n" + RIGHT_PREDICTION)),
-    "syntax-error": Animal(_with(write="def my_attention(query, key:"), {"ex-attention-write": 6}),
+    "syntax-error": Animal(_with(write="def my_attention(query, key:"), ("ex-attention-write",)),
     "kills-the-kernel": Animal(
         _with(write="def my_attention(q, k, v):\n    import os\n    os._exit(0)"),
-        {"ex-attention-write": 6},
+        ("ex-attention-write",),
         "ex-attention-write-hidden: the kernel ended while this ran",
     ),
     "dies-in-a-cell": Animal(
-        _with(predict="import os\nos._exit(1)"), {"ex-attention-predict": 2}, "ex-attention-predict: the kernel ended"
+        _with(predict="import os\nos._exit(1)"), ("ex-attention-predict",), "ex-attention-predict: the kernel ended"
     ),
-    "leaves": Animal(_with(bug="import sys\nsys.exit()"), {"ex-attention-bug": 4}),
+    "leaves": Animal(_with(bug="import sys\nsys.exit()"), ("ex-attention-bug",)),
     "leaves-the-check": Animal(
-        _with(write="def my_attention(q, k, v):\n    raise SystemExit"), {"ex-attention-write": 6}
+        _with(write="def my_attention(q, k, v):\n    raise SystemExit"), ("ex-attention-write",)
     ),
-    "memory": Animal(_with(predict="x = torch.ones(3 << 30)\n" + RIGHT_PREDICTION), {"ex-attention-predict": 2}),
-    "asks": Animal(_with(sharpness="name = input('who? ')"), {"ex-attention-sharpness": 4}),
+    "memory": Animal(_with(predict="x = torch.ones(3 << 30)\n" + RIGHT_PREDICTION), ("ex-attention-predict",)),
+    "asks": Animal(_with(sharpness="name = input('who? ')"), ("ex-attention-sharpness",)),
     "cheats": Animal(
-        _with(predict=RIGHT_PREDICTION + CHEAT, write="import torch\n" + WRONG_WRITE), {"ex-attention-write": 6}
+        _with(predict=RIGHT_PREDICTION + CHEAT, write="import torch\n" + WRONG_WRITE), ("ex-attention-write",)
     ),
     "not-json": Animal(lambda *_: '{"cells": [', ALL_OF_IT, f"{NOTHING_COUNTS}: the file is not valid JSON"),
     "binary": Animal(lambda *_: bytes(range(256)), ALL_OF_IT, f"{NOTHING_COUNTS}: the file is not valid JSON"),

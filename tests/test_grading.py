@@ -23,6 +23,9 @@ from make_assignments import chapters
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]
 EXERCISES = {name: exercises for name, (_, _, exercises) in chapters().items()}
+POINTS = {one.label: one.points for one in EXERCISES["attention"] if one.is_graded_by_machine}
+[WRITTEN] = [one for one in EXERCISES["attention"] if not one.is_graded_by_machine]
+ALL, MOST = sum(POINTS.values()), sum(POINTS.values()) + WRITTEN.points
 # One after the other within a test, since two tests run at a time; cells get less time than a class would have.
 ONE_BY_ONE = ("--at-once", "1", "--cell-seconds", "60")
 
@@ -119,7 +122,7 @@ def test_a_hostile_submission_gets_a_fair_mark(visited: tuple[Path, str], name: 
     animal = zoo.ZOO[name]
     record = zoo.record(out, "attention", name)
     assert record["error"] == ""
-    expected = {label: points - animal.loses.get(label, 0) for label, points in zoo.ALL_OF_IT.items()}
+    expected = {label: points * (label not in animal.loses) for label, points in POINTS.items()}
     assert earned(marks(out, "attention")[name], EXERCISES["attention"]) == expected, record
     assert animal.event in "; ".join(record["events"])
     if animal.event:
@@ -147,7 +150,10 @@ def test_code_that_is_graded_has_no_network_where_that_is_said(visited: tuple[Pa
     out, said = visited
     if "no network" not in said:
         pytest.skip("this system does not let a user switch the network off")
-    assert earned(marks(out, "attention")["network"], EXERCISES["attention"])["ex-attention-predict"] == 2
+    assert (
+        earned(marks(out, "attention")["network"], EXERCISES["attention"])["ex-attention-predict"]
+        == POINTS["ex-attention-predict"]
+    )
 
 
 def test_feedback_teaches_and_keeps_the_hidden_checks(visited: tuple[Path, str]) -> None:
@@ -171,13 +177,13 @@ def test_files_for_course_systems(visited: tuple[Path, str]) -> None:
     out, _ = visited
     with (out / "marks" / "attention-moodle.csv").open(encoding="utf-8") as file:
         moodle = {row["Identifier"]: row for row in csv.DictReader(file)}
-    assert moodle["stripped"]["Grade"] == "16.0"
-    assert moodle["stripped"]["Maximum Grade"] == "22.0"
+    assert moodle["stripped"]["Grade"] == f"{ALL:.1f}"
+    assert moodle["stripped"]["Maximum Grade"] == f"{MOST:.1f}"
     with (out / "marks" / "attention-canvas.csv").open(encoding="utf-8") as file:
         head, possible, *rows = csv.reader(file)
     assert head == ["Student", "ID", "SIS Login ID", "Section", "attention"]
-    assert possible == ["    Points Possible", "", "", "", "22.0"]
-    assert ["stripped", "", "stripped", "", "16.0"] in rows
+    assert possible == ["    Points Possible", "", "", "", f"{MOST:.1f}"]
+    assert ["stripped", "", "stripped", "", f"{ALL:.1f}"] in rows
 
 
 def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: Path, tmp_path: Path) -> None:
@@ -195,10 +201,10 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     assert "2 submissions, 1 of them graded before" in said
     assert "bob" in said
     found = marks(out, "attention")
-    assert {name: float(row["points"]) for name, row in found.items()} == {"ada": 21, "bob": 16}
+    assert {name: float(row["points"]) for name, row in found.items()} == {"ada": ALL + 5, "bob": ALL}
     assert found["ada"]["not marked yet"] == ""
     assert (out / "records" / "attention" / "ada.json").stat().st_mtime_ns == first
-    assert "21 of 22" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
+    assert f"{ALL + 5} of {MOST}" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
 
 
 def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
+AGAIN = re.compile(r" \(\d+\)$")  # what browsers add to the name of a second download
 SAFE_MARKS = set("_ .@+-")
 NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
 
@@ -57,13 +58,14 @@ def _joins(character: str) -> bool:
 
 def _who(stem: str, chapters: set[str]) -> dict[str, str]:
     """Student and numbers from the name of a file or folder as course systems write it."""
+    stem = AGAIN.sub("", stem)
     if match := MOODLE.match(stem):
         return {"student": safe(f"{match['name']} {match['user']}"), "name": match["name"], "moodle": match["user"]}
     if match := CANVAS.match(stem):
         return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], "canvas": match["user"]}
     for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
-        if stem.endswith(f"_{chapter}"):
-            return {"student": safe(stem.removesuffix(f"_{chapter}").rstrip("_"))}
+        if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}(-\d+)?", stem):  # -1: a second try
+            return {"student": safe(match[1])}
     return {"student": safe(stem.split("__", maxsplit=1)[0])}
 
 
