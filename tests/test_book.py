@@ -143,6 +143,17 @@ def test_the_readme_says_what_was_recorded():
     assert f"| {last['step_num']:,} | {last['val_perplexity']:.1f} |" in readme
 
 
+def test_the_readme_says_what_the_command_reached():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    recorded = json.loads((ROOT / "experiments/results/multi30k_tiny.json").read_text("utf-8"))
+    [run] = recorded["runs"]
+    found = run["test"][recorded["headline"]["decoding"]]
+    assert f"**BLEU = {found['cased']['bleu']}** `{found['cased']['signature']}`" in readme
+    assert f"and {found['moses_lower']['bleu']} on lower-cased words of the Moses scripts" in readme
+    assert f"{run['trained']['seconds'] / 60:.0f} minutes of training on" in readme
+    assert f"({recorded['date']}, {run['parameters'] / 1e6:.1f} million parameters)" in readme
+
+
 def test_the_readmes_table_is_the_recorded_benchmark():
     readme = (ROOT / "README.md").read_text("utf-8")
     recorded = json.loads((ROOT / "experiments/results/benchmark_cpu.json").read_text("utf-8"))
