@@ -161,6 +161,8 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: tuple[Path, str])
     pages = {path.parent.parent.name: path.read_text("utf-8") for path in (out / "feedback").glob("*/*/*.html")}
     assert set(zoo.ZOO) <= set(pages)
     assert "Your function returns nothing yet." in pages["untouched"]
+    assert "Not answered: the cell for it is as it was handed out." in pages["untouched"]
+    assert "Not answered" not in pages["stripped"]
     assert "Right: it equals the loops." in pages["stripped"]
     hidden = [one.cells["hidden-check"] for one in EXERCISES["attention"] if one.is_graded_by_machine]
     for student, page in pages.items():

@@ -210,6 +210,15 @@ def test_answers_come_from_the_student_and_all_else_from_the_assignment(tmp_path
     assert notes == [f"{name}: had been changed; the original was put back" for name in ("setup", "ex-f-check")]
 
 
+def test_a_check_knows_that_its_answer_was_left_alone(tmp_path: Path) -> None:
+    untouched, _ = rebuild(assignment(), submitted(tmp_path, assignment()))
+    assert [one["id"] for one in untouched.cells if one.metadata.get("unanswered")] == ["ex-f-check"]
+    mine = assignment()
+    mine.cells[2].source = "def f(x):\n    return 2 * x"
+    rebuilt, _ = rebuild(assignment(), submitted(tmp_path, mine))
+    assert not any(one.metadata.get("unanswered") for one in rebuilt.cells)
+
+
 @pytest.mark.parametrize("kept", ["ids", "nothing"])
 def test_lost_metadata_does_not_lose_answers(tmp_path: Path, kept: str) -> None:
     mine = assignment()

@@ -141,6 +141,29 @@ def _take_over(answer: Any, cell: Any, after: str = "") -> None:
         answer["attachments"] = {**answer.get("attachments", {}), **cell["attachments"]}
 
 
+def _answers_from_below(release: Any, notebook: Any, added: dict[int, list[Any]]) -> list[str]:
+    """Move what a student wrote below an untouched written answer into it, lest it get 0 with nobody looking; notes."""
+    notes = []
+    for place, cell in enumerate(release.cells):
+        if _is_answer(cell) and cell.cell_type == "markdown" and notebook.cells[place].source == cell.source:
+            below = list(itertools.takewhile(lambda own: own.cell_type == "markdown", added.get(place, [])))
+            for own in below:
+                _take_over(notebook.cells[place], own, "\n\n")
+            if below:
+                del added[place][: len(below)]
+                notes.append(f"{_grade_id(cell)}: was answered in a cell of its own below; that text was taken over")
+    return notes
+
+
+def _mark_unanswered(release: Any, notebook: Any) -> None:
+    """Let the checks of untouched answers know it: their message is then that, not what an empty cell raises."""
+    pairs = zip(release.cells, notebook.cells, strict=True)
+    untouched = {_grade_id(was) for was, now in pairs if _is_answer(was) and was.source == now.source}
+    for cell in notebook.cells:
+        if cell.metadata.get("book", {}).get("answer") in untouched:
+            cell.metadata["unanswered"] = True
+
+
 def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
     """The assignment with the student's answers and own cells, and what had to be mended."""
     places = _places(release, submitted)
@@ -162,13 +185,8 @@ def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
         if place not in places.values() and "nbgrader" in cell.metadata:
             what = "the starter" if _is_answer(cell) else "the original"
             notes.append(f"{_grade_id(cell)}: was missing; {what} was put back")
-        if _is_answer(cell) and cell.cell_type == "markdown" and notebook.cells[place].source == cell.source:
-            below = list(itertools.takewhile(lambda own: own.cell_type == "markdown", added.get(place, [])))
-            if below:  # an untouched written answer gets no points without anybody looking
-                for own in below:
-                    _take_over(notebook.cells[place], own, "\n\n")
-                del added[place][: len(below)]
-                notes.append(f"{_grade_id(cell)}: was answered in a cell of its own below; that text was taken over")
+    notes += _answers_from_below(release, notebook, added)
+    _mark_unanswered(release, notebook)
     cells = list(added.get(-1, []))
     for place, cell in enumerate(notebook.cells):
         cells += [cell, *added.get(place, [])]
