@@ -77,7 +77,7 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
         ("lovelaceada_LATE_1234_56_x-1.ipynb", "lovelaceada-1234", "attention", "lovelaceada_LATE_1234_56_x-1"),
         (f"{ADA_IN_MOODLE}_x.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_x"),
         (f"{ADA_IN_MOODLE}/mine.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_attention"),
-        (f"{ADA_IN_MOODLE}_/work/mine.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_attention"),
+        (f"{ADA_IN_MOODLE}_/week3/mine.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_attention"),
     ],
 )
 def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chapter: str, page: str) -> None:
