@@ -1,12 +1,14 @@
 """Multi30k from raw text to signed BLEU scores, in both directions: one command, on any device.
 
-    TRANSFORMER_LIB_DATA=... python experiments/multi30k.py                      the headline, on a GPU within minutes
-    ... --config tiny --directions en-de --seeds 0 --ablation none --minutes 75  as recorded, on one CPU core
-    ... --validation-only --config tiny                                          to choose between configurations
-    ... --smoke                                                                  every stage, in a minute or two
+    TRANSFORMER_LIB_DATA=... python experiments/multi30k.py                the headline: three seeds, both directions
+    ... --directions en-de --seeds 0                                       one run of it
+    ... --config search --validation-only --changes p_drop=0.2             what a setting brings, on validation alone
+    ... --smoke                                                            every stage, in a minute or two
 
-A run is a direction, a seed and a label smoothing. Each is trained through the command line's own `train`, which goes
-on from the last checkpoint if it was cut; a run that is done is not done again. The test set is read once, after it.
+A run is a direction, a seed and the settings changed in its configuration. Each is trained through the command line's
+own `train`, which goes on from the last checkpoint if it was cut; a run that is done is not done again. α is chosen on
+the validation set; the two test sets are read once, after that. The result holds all runs of the configuration that
+stand in the folder, and keeps those that it held before.
 """
 
 import argparse
@@ -16,9 +18,9 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,9 +29,11 @@ import torch
 from cost import training_flops
 from provenance import RESULTS, ROOT, provenance, write_result
 
-from transformer_lib import cli, count_parameters
+from transformer_lib import TransformerConfig, cli, count_parameters
+from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
+from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_lib.translator import Translator, Weights
 
@@ -37,50 +41,89 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 from run import gpu_peak
 
 BEAM = 5  # as in the literature on this corpus; the paper's is 4
-TEST = "test_2016_flickr"
-DECODINGS: dict[str, tuple[Weights, int]] = {
-    "greedy": ("latest", 1),
-    "beam": ("latest", BEAM),
-    "greedy, averaged": ("average", 1),
-    "beam, averaged": ("average", BEAM),
-}
-HEADLINE = "beam, averaged"
-WINDOW = 20  # steps whose loss and speed are written down together
+TESTS = ("test_2016_flickr", "test_2017_flickr")
+
+
+class Decoding(NamedTuple):
+    """How translations are made: from which weights, with how many candidates, ranked how."""
+
+    weights: Weights
+    beam_size: int
+    alpha: Alpha = 0.6
+
+    @property
+    def name(self) -> str:
+        """Such as "beam 5, alpha 0.6, average"."""
+        how = "greedy" if self.beam_size == 1 else f"beam {self.beam_size}, alpha {self.alpha}"
+        return f"{how}, {self.weights}"
+
+
+# On the validation set; the best of these beams on averaged weights is the headline on the test sets.
+ALPHAS: tuple[Alpha, ...] = (0.6, 1.0, 1.4, 1.8, "length")
+GREEDY = [Decoding("latest", 1), Decoding("average", 1)]
+BEAMS = [Decoding("average", BEAM, alpha) for alpha in ALPHAS]
+PAPER = BEAMS[0]
+DONE = {True: "validated.json", False: "scored.json"}  # what a run leaves in its folder, by --validation-only
+WINDOW = 50  # steps whose loss and speed are written down together
 
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes and settings, chosen on the validation set alone."""
+    """Sizes and settings. With `changed`, a run may have others."""
 
     model: dict[str, Any]
     training: dict[str, Any]
-    vocabulary_size: int = 8000
-    validate_every: int = 200
-    keep_last: int = 10  # that are averaged
-    patience: int = 10
+    vocabulary_size: int = 10_000
+    validate_every: int = 60  # steps
+    keep_last: int = 10  # checkpoints that are averaged
+    patience: int = 10  # validations that bring nothing better
     sentences: int | None = None  # of the validation and test sets; None: all
 
+    def changed(self, changes: tuple[str, ...]) -> "Config":
+        """The configuration with other settings, such as "p_drop=0.2"."""
+        own, parts = {}, {"model": dict(self.model), "training": dict(self.training)}
+        known = {"model": TransformerConfig, "training": TrainingConfig}
+        for change in changes:
+            key, _, value = change.partition("=")
+            if key in OWN_SETTINGS:
+                own[key] = int(value)
+                continue
+            part = next((part for part, kind in known.items() if key in kind.__dataclass_fields__), None)
+            if part is None:
+                raise ValueError(f"{change!r}: no configuration has a setting {key!r}")
+            parts[part][key] = json.loads(value)
+        return replace(self, **parts, **own)
 
+
+OWN_SETTINGS = {"vocabulary_size", "validate_every", "keep_last", "patience"}
+# The text-only model that the literature found best on this corpus (Wu et al., 2021): narrow, with much dropout and a
+# rate that rises to 0.005. An update takes 8,192 tokens on each side at most, in four batches; an epoch is about 60.
+LITERATURE = Config(
+    {"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.3},
+    {
+        "num_steps": 8000,
+        "batch_tokens": 2048,
+        "accumulate": 4,
+        "warmup_steps": 2000,
+        "rate_factor": 2.53,
+        "length_noise": 2.0,
+    },
+)
 CONFIGS = {
-    # For a CPU: small batches and a steep rate, so that few hours bring enough updates.
+    "literature": LITERATURE,
+    # The same for a twelfth of the time: what a setting brings can be compared after as many tokens.
+    "search": replace(LITERATURE, training=LITERATURE.training | {"num_steps": 720, "warmup_steps": 500}),
     "tiny": Config(
         {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.2},
         {"num_steps": 8000, "batch_tokens": 2500, "warmup_steps": 800},
         vocabulary_size=4000,
-    ),
-    # The text-only model that the literature found best on this corpus: narrow, with much dropout. It needs more steps
-    # than a CPU makes in an hour.
-    "narrow": Config(
-        {"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.3},
-        {"num_steps": 10_000, "batch_tokens": 4096, "warmup_steps": 2000},
+        validate_every=200,
     ),
     "small": Config(
         {"num_layers": 3, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.3},
         {"num_steps": 8000, "batch_tokens": 6000, "warmup_steps": 2000},
-    ),
-    "wide": Config(
-        {"num_layers": 3, "d_model": 512, "d_ff": 1024, "num_heads": 8, "d_k": 64, "d_v": 64, "p_drop": 0.4},
-        {"num_steps": 5000, "batch_tokens": 8000, "warmup_steps": 2000},
+        vocabulary_size=8000,
+        validate_every=200,
     ),
     "smoke": Config(
         {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16, "p_drop": 0.1},
@@ -98,15 +141,15 @@ class Run(NamedTuple):
 
     direction: str  # "en-de" or "de-en"
     seed: int
-    epsilon_ls: float
+    changes: tuple[str, ...] = ()  # of the configuration's settings
 
     @property
     def name(self) -> str:
         """Of its files."""
-        return f"{self.direction}.seed{self.seed}" + ("" if self.epsilon_ls else ".unsmoothed")
+        return ".".join([self.direction, f"seed{self.seed}", *self.changes])
 
 
-@dataclass
+@dataclass(frozen=True)
 class Task:
     """A run, and where and how it happens."""
 
@@ -116,38 +159,53 @@ class Task:
     device: str
     minutes: float
     validation_only: bool
-    extra: list[str] = field(default_factory=list)  # training settings that only a GPU gets
+    on_device: list[str]  # training settings that follow from the device
+
+    @property
+    def languages(self) -> list[str]:
+        """Source and target."""
+        return self.run.direction.split("-")
+
+    def sides(self, split: str) -> tuple[list[str], list[str]]:
+        """Sources and references of a split, as many as the configuration asks for."""
+        pairs = load_pairs("multi30k", split, *self.languages)[: self.config.sentences]
+        return [text for text, _ in pairs], [text for _, text in pairs]
+
+    def translations(self, split: str, decoding: Decoding) -> list[str]:
+        """What the trained model says of a split."""
+        translator = Translator.load(self.folder, self.device, decoding.weights)
+        sources = self.sides(split)[0]
+        return translator.translate(sources, progress=True, beam_size=decoding.beam_size, alpha=decoding.alpha)
 
 
-def perform(task: Task) -> dict[str, Any]:
-    """Train one run, or go on with it; then score it. What is done is read from its folder."""
-    done = task.folder / ("validated.json" if task.validation_only else "scored.json")
+def perform(task: Task) -> None:
+    """Train one run, or go on with it; then score it. What is done is not done again."""
+    done = task.folder / DONE[task.validation_only]
     if done.exists():
-        return json.loads(done.read_text("utf-8"))
-    run, config = task.run, task.config
-    source, target = run.direction.split("-")
+        return
     if not (task.folder / "trained.json").exists():
         started = time.monotonic()
         if status := cli.main(["train", *_arguments(task)]):
             raise SystemExit(status)
-        trained = provenance(run.seed, time.monotonic() - started) | {"peak_memory_gb": _peak_memory(task.device)}
+        trained = provenance(task.run.seed, time.monotonic() - started) | {"peak_memory_gb": _peak_memory(task.device)}
         (task.folder / "trained.json").write_text(json.dumps(trained))
     result = _training_summary(task)
-    result["val"] = {
-        name: scores(_translations(task, "val", name), _sides("val", source, target, config)[1], target)
-        for name in DECODINGS
-    }
+    references, language = task.sides("val")[1], task.languages[1]
+    result["val"] = {d.name: scores(task.translations("val", d), references, language) for d in GREEDY + BEAMS}
+    chosen = max(BEAMS, key=lambda d: result["val"][d.name]["cased"]["bleu"])
+    result["chosen"] = chosen.name
     if not task.validation_only:
-        references = _sides(TEST, source, target, config)[1]
-        found = {name: _translations(task, TEST, name) for name in DECODINGS}
-        result["test"] = {name: scores(hypotheses, references, target) for name, hypotheses in found.items()}
-        result["hypotheses"] = found[HEADLINE]
+        result["test"], result["hypotheses"] = {}, {}
+        for split in TESTS:
+            references = task.sides(split)[1]
+            said = {d.name: task.translations(split, d) for d in dict.fromkeys([GREEDY[0], PAPER, chosen])}
+            result["test"][split] = {name: scores(lines, references, language) for name, lines in said.items()}
+            result["hypotheses"][split] = {"greedy": said[GREEDY[0].name], "beam": said[chosen.name]}
     done.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
-    return result
 
 
 def scores(hypotheses: list[str], references: list[str], language: str) -> dict[str, dict[str, Any]]:
-    """BLEU in three ways of counting words, each with its signature.
+    """BLEU in three ways of counting words, each with its parts and its signature.
 
     cased: as sacreBLEU does it by default, on the text as it is written. The two others repeat how published scores
     of this corpus were counted: on lower-cased words of spaCy's rules, and on lower-cased text with the punctuation
@@ -163,7 +221,13 @@ def scores(hypotheses: list[str], references: list[str], language: str) -> dict[
     for name, (prepared, tokenize) in ways.items():
         sides = [[prepared(line) for line in side] for side in (hypotheses, references)]
         score = bleu(sides[0], sides[1], lowercase=tokenize == "none", tokenize=tokenize)
-        found[name] = {"bleu": round(score.score, 2), "signature": score.signature}
+        found[name] = {
+            "bleu": round(score.score, 2),
+            "precisions": [round(value, 2) for value in score.precisions],
+            "brevity_penalty": round(score.brevity_penalty, 4),
+            "length_ratio": round(score.length_ratio, 4),
+            "signature": score.signature,
+        }
     return found
 
 
@@ -176,30 +240,17 @@ def moses_words(language: str) -> Callable[[str], str]:
 
 
 def _arguments(task: Task) -> list[str]:
-    run, config = task.run, task.config
-    source, target = run.direction.split("-")
-    training = config.training | {"epsilon_ls": run.epsilon_ls, "seed": run.seed}
+    config, (source, target) = task.config, task.languages
+    training = config.training | {"seed": task.run.seed}
     return [
         *(str(task.folder), "--device", task.device, "--minutes", str(task.minutes)),
         *("--data", "multi30k", "--source", source, "--target", target),
         *("--vocabulary-size", str(config.vocabulary_size), "--validate-every", str(config.validate_every)),
         *("--keep-last", str(config.keep_last), "--patience", str(config.patience)),
         *("--model", *(f"{name}={value}" for name, value in config.model.items())),
-        *("--training", *(f"{name}={value}" for name, value in training.items()), *task.extra),
+        *("--training", *(f"{name}={value}" for name, value in training.items()), *task.on_device),
         *(["--resume"] if any(task.folder.glob("checkpoints/step-*")) else []),
     ]
-
-
-def _sides(split: str, source: str, target: str, config: Config) -> tuple[list[str], list[str]]:
-    pairs = load_pairs("multi30k", split, source, target)[: config.sentences]
-    return [text for text, _ in pairs], [text for _, text in pairs]
-
-
-def _translations(task: Task, split: str, decoding: str) -> list[str]:
-    checkpoint, beam_size = DECODINGS[decoding]
-    source, target = task.run.direction.split("-")
-    translator = Translator.load(task.folder, task.device, checkpoint)
-    return translator.translate(_sides(split, source, target, task.config)[0], progress=True, beam_size=beam_size)
 
 
 def _training_summary(task: Task) -> dict[str, Any]:
@@ -211,36 +262,40 @@ def _training_summary(task: Task) -> dict[str, Any]:
     flops = _flops_per_target_token(task, translator)
     speed = statistics.median(speeds)
     peak = gpu_peak(task.device, 8192 if task.device.startswith("cuda") else 2048)
-    return {
+    seen = sum(step["target_tokens"] for step in lines)
+    epoch = sum(len(ids) + 1 for _, ids in translator.encode(load_pairs("multi30k", "train", *task.languages)))
+    result = {
         **task.run._asdict(),
+        "training_on_this_device": task.on_device,
         "parameters": count_parameters(translator.model),
         "steps": lines[-1]["step_num"],
-        "target_tokens_seen": sum(step["target_tokens"] for step in lines),
+        "target_tokens_seen": seen,
+        "epochs": round(seen / epoch, 2),
         "seconds_in_steps": round(sum(step["seconds"] for step in lines), 1),
         "tokens_per_second": round(speed),
         "flops_per_target_token": round(flops),
         "tflops": round(speed * flops / 1e12, 4),
         "peak_tflops_bf16": {name: value and round(value, 3) for name, value in peak.items()},
-        "curve": {
-            "steps_in_a_window": WINDOW,
-            "step_num": [window[-1]["step_num"] for window in windows],
-            "loss_nats_per_token": [
-                round(statistics.fmean(step["loss_nats_per_token"] for step in window), 4) for window in windows
-            ],
-            "learning_rate": [round(window[-1]["learning_rate"], 7) for window in windows],
-            "tokens_per_second": [round(value) for value in speeds],
-        },
         "validation": {
             "step_num": [step["step_num"] for step in lines if "val_perplexity" in step],
             "perplexity": [round(step["val_perplexity"], 4) for step in lines if "val_perplexity" in step],
         },
         "trained": json.loads((task.folder / "trained.json").read_text("utf-8")),
     }
+    if not task.validation_only:
+        result["curve"] = {
+            "step_num": [window[-1]["step_num"] for window in windows],
+            "loss_nats_per_token": [
+                round(statistics.fmean(step["loss_nats_per_token"] for step in window), 4) for window in windows
+            ],
+            "learning_rate": [round(window[-1]["learning_rate"], 7) for window in windows],
+            "tokens_per_second": [round(value) for value in speeds],
+        }
+    return result
 
 
 def _flops_per_target_token(task: Task, translator: Translator) -> float:
-    source, target = task.run.direction.split("-")
-    ids = translator.encode(load_pairs("multi30k", "val", source, target))
+    ids = translator.encode(load_pairs("multi30k", "val", *task.languages))
     sides = [[len(side) + 1 for side in sentences] for sentences in zip(*ids, strict=True)]  # <eos> too
     return training_flops(translator.model.config, *sides) / sum(sides[1])
 
@@ -252,38 +307,56 @@ def _peak_memory(device: str) -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9, 3)
 
 
-def planned(directions: list[str], seeds: list[int], ablation: str) -> list[Run]:
-    """Every seed in every direction with label smoothing; and without it, one seed or none."""
-    runs = [Run(direction, seed, 0.1) for seed in seeds for direction in directions]
-    return runs + ([Run(direction, seeds[0], 0.0) for direction in directions] if ablation == "smoothing" else [])
+def merged(recorded: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The runs of both, in order; a new one takes the place of a recorded one."""
+    runs = {(r["direction"], r["seed"], tuple(r["changes"])): r for r in (*recorded, *new)}
+    return [runs[key] for key in sorted(runs)]
 
 
-def summary(runs: list[dict[str, Any]], split: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """For each direction and way of counting: the headline's mean over the seeds, the lowest and the highest."""
+def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """For each direction and test set: the score of the chosen beam and of greedy decoding, in each way of counting:
+    mean over the seeds, lowest, highest. Runs with changed settings do not count."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for run in runs:
-        if run["epsilon_ls"]:
-            for way, score in run[split][HEADLINE].items():
-                found.setdefault(run["direction"], {}).setdefault(way, {}).setdefault("seeds", []).append(score["bleu"])
-    for ways in found.values():
-        for about in ways.values():
-            values = about["seeds"]
-            about |= {"mean": round(statistics.fmean(values), 2), "lowest": min(values), "highest": max(values)}
+    for run in (run for run in runs if not run["changes"]):
+        for split, decodings in run["test"].items():
+            part = found.setdefault(run["direction"], {}).setdefault(split, {"beam": {}, "greedy": {}})
+            for how, name in (("beam", run["chosen"]), ("greedy", GREEDY[0].name)):
+                for way, score in decodings[name].items():
+                    part[how].setdefault(way, []).append(score["bleu"])
+    for parts in (parts for splits in found.values() for hows in splits.values() for parts in hows.values()):
+        for way, values in parts.items():
+            mean = round(statistics.fmean(values), 2)
+            parts[way] = {"mean": mean, "lowest": min(values), "highest": max(values), "seeds": len(values)}
     return found
+
+
+def fast_bf16() -> bool:
+    """Whether products of the processor are at least 1.5 times as fast in bfloat16 as in float32."""
+    seconds = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        matrix = torch.randn(1024, 1024).to(dtype)
+        times = []
+        for _ in range(5):
+            started = time.perf_counter()
+            matrix @ matrix
+            times.append(time.perf_counter() - started)
+        seconds[dtype] = min(times)
+    return seconds[torch.float32] >= 1.5 * seconds[torch.bfloat16]
 
 
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     cuda = torch.cuda.is_available()
-    parser.add_argument("--config", choices=list(CONFIGS), default="small" if cuda else "tiny")
+    parser.add_argument("--config", choices=list(CONFIGS), default="literature")
+    parser.add_argument("--changes", nargs="+", default=[], metavar="KEY=VALUE", help="settings of this run alone")
     parser.add_argument("--directions", nargs="+", choices=["en-de", "de-en"], default=["en-de", "de-en"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--ablation", choices=["smoothing", "none"], default="smoothing")
-    parser.add_argument("--minutes", type=float, default=240.0, help="of training, for each run, at most")
+    parser.add_argument("--minutes", type=float, default=600.0, help="of training, for each run, at most")
     parser.add_argument("--workers", type=int, default=4 if cuda else 1, help="runs side by side")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], help="default: bf16 where products are fast in it")
     parser.add_argument("--folder", type=Path, help="of the runs (default: checkpoints/multi30k)")
-    parser.add_argument("--validation-only", action="store_true", help="leave the test set untouched")
+    parser.add_argument("--validation-only", action="store_true", help="leave the test sets untouched")
     parser.add_argument("--smoke", action="store_true", help="every stage at a tiny size; nothing is recorded")
     args = parser.parse_args()
     if args.smoke:
@@ -294,37 +367,50 @@ def _parsed() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train, score, write the result and the hypotheses of the headline."""
+    """Train, score, write the result and the hypotheses."""
     args = _parsed()
     started = time.monotonic()
-    config = CONFIGS[args.config]
-    extra = ["precision=bf16", "compile=true"] if args.device.startswith("cuda") else []
-    runs = planned(args.directions, args.seeds, args.ablation)
-    tasks = [
-        Task(run, config, args.folder / args.config / run.name, args.device, args.minutes, args.validation_only, extra)
-        for run in runs
-    ]
+    cuda = args.device.startswith("cuda")
+    precision = args.precision or ("bf16" if cuda or fast_bf16() else "fp32")
+    on_device = [f"precision={precision}", *(["compile=true"] if cuda else [])]
+    changes = tuple(sorted(args.changes))
+    config = CONFIGS[args.config].changed(changes)
+    tasks = []
+    for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
+        folder = args.folder / args.config / run.name
+        tasks.append(Task(run, config, folder, args.device, args.minutes, args.validation_only, on_device))
     # A process for each run: the peak of its memory is its own.
     with ProcessPoolExecutor(args.workers, get_context("spawn"), max_tasks_per_child=1) as pool:
-        done = list(pool.map(perform, tasks))
-    split = "val" if args.validation_only else "test"
-    name = f"multi30k_{args.config}" + ("_validation" if args.validation_only else "")
-    hypotheses = {run.name: result.pop("hypotheses", None) for run, result in zip(runs, done, strict=True)}
+        list(pool.map(perform, tasks))
+    # All runs of the folder, also those of other commands.
+    paths = sorted((args.folder / args.config).glob(f"*/{DONE[args.validation_only]}"))
+    done = [json.loads(path.read_text("utf-8")) for path in paths]
+    name = f"multi30k_{args.config}"
+    results = args.folder if args.smoke else RESULTS
+    hypotheses = {path.parent.name: run.pop("hypotheses", {}) for path, run in zip(paths, done, strict=True)}
+    about = asdict(CONFIGS[args.config]) | {"name": args.config}
+    path = results / f"{name}.json"
+    before = json.loads(path.read_text("utf-8")) if path.exists() else {"config": about, "runs": []}
+    if before["config"] != about:
+        raise ValueError(f"{path} holds runs of another configuration {args.config}; move it away first")
+    runs = merged(before["runs"], done)
     result = {
-        "what": f"Multi30k, both ways of the directions {', '.join(args.directions)}, configuration {args.config}",
-        "data": f"multi30k task 1 raw: train to learn, val to watch and choose, {TEST} scored once after training",
-        "config": asdict(config) | {"name": args.config, "training_on_this_device": extra},
-        "decodings": {name: {"weights": w, "beam_size": b} for name, (w, b) in DECODINGS.items()},
-        "headline": {"decoding": HEADLINE, "split": split, "bleu": summary(done, split)},
-        "runs": done,
+        "what": f"Multi30k, configuration {args.config}",
+        "data": "multi30k task 1 raw: train to learn; val to watch, to stop and to choose alpha; "
+        f"{' and '.join(TESTS)} scored once after training",
+        "config": about,
+        "decodings": {d.name: d._asdict() for d in GREEDY + BEAMS},
+        "headline": {} if args.validation_only else summary(runs),
+        "runs": runs,
         **provenance(args.seeds[0], time.monotonic() - started),
     }
-    folder = args.folder if args.smoke else RESULTS
-    path = write_result(name, result, folder)
-    for run_name, lines in hypotheses.items():
-        if lines is not None:
-            (folder / name).mkdir(exist_ok=True)
-            (folder / name / f"{run_name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    write_result(name, result, results)
+    for run_name, splits in hypotheses.items():
+        for split, hows in splits.items():
+            for how, lines in hows.items():
+                (results / name).mkdir(exist_ok=True)
+                text = "".join(f"{line}\n" for line in lines)
+                (results / name / f"{run_name}.{split}.{how}.txt").write_text(text, encoding="utf-8")
     print(json.dumps(result["headline"], indent=1))
     print(f"written to {path}")
 

@@ -20,7 +20,7 @@ from .config import TrainingConfig, TransformerConfig, check_positive, config_fr
 from .data.batches import in_background, token_batches
 from .data.corpora import CORPORA, load_pairs
 from .data.tokenizers import train_tokenizer
-from .decoding import MAX_SOURCE_TOKENS
+from .decoding import MAX_SOURCE_TOKENS, Alpha, check_alpha
 from .distributed import agreed, in_turn, leave, meet, processes
 from .evaluation import perplexity
 from .training import adam, passes, train
@@ -288,11 +288,16 @@ def run_evaluate(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     data = args.data or _corpus_of(args.translator)
-    split = args.split or (CORPORA[data][0][-1] if data in CORPORA else "test")
-    scores = translator.score(load_pairs(data, split, translator.source, translator.target), args.beam_size)
-    how = f"beam {args.beam_size}" if args.beam_size > 1 else "greedy"
-    print(f"BLEU = {scores.bleu.score:.2f} on {data} {split}, {translator.source} to {translator.target}, {how}")
-    print(f"signature = {scores.bleu.signature}")
+    split = args.split or (CORPORA[data][0][2] if data in CORPORA else "test")
+    pairs = load_pairs(data, split, translator.source, translator.target)
+    scores = translator.score(pairs, args.beam_size, args.alpha)
+    found = scores.bleu
+    how = f"beam {args.beam_size}, alpha {args.alpha}" if args.beam_size > 1 else "greedy"
+    print(f"BLEU = {found.score:.2f} on {data} {split}, {translator.source} to {translator.target}, {how}")
+    precisions = "/".join(f"{value:.1f}" for value in found.precisions)
+    lengths = f"brevity penalty {found.brevity_penalty:.3f}, length ratio {found.length_ratio:.3f}"
+    print(f"precisions = {precisions}, {lengths}")
+    print(f"signature = {found.signature}")
     if translator.target_tokenizer.bleu_tokenization == "none":
         print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
     print(f"exact match = {100 * scores.exact_match:.1f} %")
@@ -325,7 +330,7 @@ def run_translate(args: argparse.Namespace) -> None:
             tokens = len(translator.source_tokenizer.encode(line))
             if tokens > MAX_SOURCE_TOKENS:
                 print(f"line {number} has {tokens} tokens; the first {MAX_SOURCE_TOKENS} are read", file=sys.stderr)
-        for translation in translator.translate(chunk, beam_size=args.beam_size):
+        for translation in translator.translate(chunk, beam_size=args.beam_size, alpha=args.alpha):
             print(translation, flush=True)
 
 
@@ -381,6 +386,15 @@ def _assignments(assignments: list[str]) -> dict[str, Any]:
     return settings
 
 
+def _alpha(text: str) -> Alpha:
+    try:
+        alpha: Alpha = "length" if text == "length" else float(text)
+        check_alpha(alpha)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 0, nor 'length'") from error
+    return alpha
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate")
@@ -417,6 +431,8 @@ def _parser() -> argparse.ArgumentParser:
     names = get_args(Weights)
     search.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
+    penalty = "of the beam's length penalty (default: 0.6, the paper's), or 'length': score divided by tokens"
+    search.add_argument("--alpha", type=_alpha, default=0.6, help=penalty)
 
     speak = commands.add_parser("translate", parents=[common, search], help="translate standard input, line by line")
     speak.set_defaults(run=run_translate)

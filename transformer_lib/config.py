@@ -1,6 +1,7 @@
 """The sizes of a model and the settings of its training, with every row of Table 3."""
 
 import difflib
+import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -24,6 +25,10 @@ def check_fraction(**fractions: float) -> None:
     for name, value in fractions.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0.0 <= value < 1.0:
             raise ValueError(f"{name} = {value!r} must be at least 0 and less than 1")
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check_choice(kind: object, **choices: str) -> None:
@@ -116,7 +121,10 @@ class TrainingConfig:
     Args:
         num_steps: updates of the weights.
         batch_tokens: upper limit of tokens in a batch, on each side, padding included.
+        length_noise: by how many tokens, at most, sentences are put out of the order of their lengths before they are
+            cut into batches; 0 fills most batches with sentences of one exact length.
         accumulate: batches whose gradients make one update.
+        rate_factor: what equation (3) is multiplied by; the paper's is 1.
         beta1, beta2, epsilon: of Adam.
         epsilon_ls: label smoothing, in [0, 1).
         max_grad_norm: longer gradients are shortened to this norm; None: never, as in the paper.
@@ -127,8 +135,10 @@ class TrainingConfig:
 
     num_steps: int = 100_000
     batch_tokens: int = 25_000
+    length_noise: float = 0.0
     accumulate: int = 1
     warmup_steps: int = 4000
+    rate_factor: float = 1.0
     beta1: float = 0.9
     beta2: float = 0.98
     epsilon: float = 1e-9
@@ -142,8 +152,11 @@ class TrainingConfig:
         names = ("num_steps", "batch_tokens", "accumulate", "warmup_steps")
         check_positive(**{name: getattr(self, name) for name in names})
         check_fraction(beta1=self.beta1, beta2=self.beta2, epsilon_ls=self.epsilon_ls)
-        if not isinstance(self.epsilon, numbers.Real) or not self.epsilon > 0:
-            raise ValueError(f"epsilon = {self.epsilon!r} must be a number greater than 0")
+        for name in ("epsilon", "rate_factor"):
+            if not _is_finite(getattr(self, name)) or getattr(self, name) <= 0:
+                raise ValueError(f"{name} = {getattr(self, name)!r} must be a number greater than 0")
+        if not _is_finite(self.length_noise) or self.length_noise < 0:
+            raise ValueError(f"length_noise = {self.length_noise!r} must be a number of at least 0")
         norm = self.max_grad_norm
         if norm is not None and (isinstance(norm, bool) or not isinstance(norm, numbers.Real) or not norm > 0):
             raise ValueError(f"max_grad_norm = {norm!r} must be a number greater than 0, or None for no limit")

@@ -5,6 +5,7 @@ import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -16,6 +17,8 @@ from .data.tokenizers import Tokenizer
 from .shapes import SourceIds
 from .transformer import Transformer, record_attention
 
+# Of the length penalty: the paper's exponent, or the score per token, log P / |Y|.
+Alpha = float | Literal["length"]
 MAX_SOURCE_TOKENS = 1000  # of one sentence in `translate`; attention's memory grows with the square
 
 
@@ -76,7 +79,7 @@ def length_limits(model: Transformer, source: SourceIds, max_length: int | None)
     return limits
 
 
-def length_penalty(length: int, alpha: float) -> float:
+def length_penalty(length: int, alpha: Alpha) -> float:
     """What a hypothesis's log-probability is divided by, so that long ones are not at a disadvantage.
 
         lp(Y) = ((5 + |Y|) / 6)^alpha
@@ -85,9 +88,17 @@ def length_penalty(length: int, alpha: float) -> float:
 
     Args:
         length: |Y|, in tokens, `<eos>` included.
-        alpha: 0 divides by 1.
+        alpha: 0 divides by 1; "length" divides by |Y|, as other toolkits do.
     """
-    return ((5 + length) / 6) ** alpha
+    return length if alpha == "length" else ((5 + length) / 6) ** alpha
+
+
+def check_alpha(alpha: Alpha) -> None:
+    """Raise ValueError unless alpha is a finite number of at least 0, or "length"."""
+    if alpha == "length" or (isinstance(alpha, numbers.Real) and 0 <= alpha < math.inf):
+        return
+    wanted = "must be a number of at least 0, or 'length'; the paper's is 0.6"
+    raise ValueError(f"alpha = {alpha!r} {wanted}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +111,7 @@ class Hypothesis:
 
 
 def beam_search(
-    model: Transformer, source: SourceIds, beam_size: int = 4, alpha: float = 0.6, max_length: int | None = None
+    model: Transformer, source: SourceIds, beam_size: int = 4, alpha: Alpha = 0.6, max_length: int | None = None
 ) -> Int[Tensor, "batch generated"]:
     """The best hypothesis of `beam_hypotheses` for each sentence.
 
@@ -109,7 +120,8 @@ def beam_search(
     Args:
         source: ids padded with pad_id.
         beam_size: candidates that each sentence keeps; 1 with alpha = 0 is greedy decoding.
-        alpha: of the length penalty, at least 0.
+        alpha: of the length penalty, at least 0; "length" divides by the number of
+            tokens instead.
         max_length: most tokens to generate; None: 50 more than each sentence's own length.
 
     Returns:
@@ -127,7 +139,7 @@ def beam_hypotheses(
     model: Transformer,
     source: SourceIds,
     beam_size: int = 4,
-    alpha: float = 0.6,
+    alpha: Alpha = 0.6,
     max_length: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The finished candidates of each sentence, at most beam_size, best first.
@@ -139,9 +151,7 @@ def beam_hypotheses(
     and errors are those of beam_search.
     """
     check_positive(beam_size=beam_size)
-    if not (isinstance(alpha, numbers.Real) and 0 <= alpha < math.inf):
-        wanted = "must be a number of at least 0; the paper's is 0.6"
-        raise ValueError(f"alpha = {alpha!r} {wanted}")
+    check_alpha(alpha)
     finished: list[list[Hypothesis]] = [[] for _ in source]
     with evaluation_mode(model):
         limits = length_limits(model, source, max_length)
@@ -234,7 +244,7 @@ class _Beam:
             tokens = self.tokens[i, j, 1:].tolist()
             yield int(self.rows[i]), tokens, float(self.totals[i, j])
 
-    def still_open(self, worst_kept: Sequence[float], alpha: float) -> Tensor:
+    def still_open(self, worst_kept: Sequence[float], alpha: Alpha) -> Tensor:
         best_open = self.totals.amax(dim=1) / length_penalty(self.tokens.size(-1) - 1, alpha)
         hopeless = best_open <= torch.tensor(worst_kept, dtype=torch.float64).to(best_open)
         return ~(hopeless | self._at_limit())
@@ -271,7 +281,7 @@ def translate(
     batch_size: int = 64,
     max_source_tokens: int = MAX_SOURCE_TOKENS,
     beam_size: int = 1,
-    alpha: float = 0.6,
+    alpha: Alpha = 0.6,
 ) -> Iterator[tuple[int, str]]:
     """Translate each sentence; yields its index and its translation, sentences of like length together.
 

@@ -13,10 +13,13 @@ from .transformer import Transformer
 
 
 class Bleu(NamedTuple):
-    """A BLEU score from 0 to 100, and the signature that says how it was computed."""
+    """A BLEU score from 0 to 100, its parts, and the signature that says how it was computed."""
 
     score: float
     signature: str
+    precisions: tuple[float, ...]  # of n-grams of 1 to 4 words, from 0 to 100
+    brevity_penalty: float  # from 0 to 1; 1 unless the hypotheses are shorter than the references
+    length_ratio: float  # words of the hypotheses over words of the references
 
 
 def bleu(
@@ -41,8 +44,14 @@ def bleu(
         # No warning about tokenized text: the signature says tok:none.
         force=tokenize == "none",
     )
-    score = metric.corpus_score(list(hypotheses), [list(references)]).score
-    return Bleu(score, str(metric.get_signature()))
+    found = metric.corpus_score(list(hypotheses), [list(references)])
+    return Bleu(
+        found.score,
+        str(metric.get_signature()),
+        tuple(found.precisions),
+        found.bp,
+        found.sys_len / found.ref_len,
+    )
 
 
 def import_sacrebleu() -> Any:

@@ -110,6 +110,7 @@ def train(
             return
         target_tokens = sum(batch.target_tokens for batch in step_batches)
         rate = learning_rate(step_num, model.config.d_model, warmup_steps)
+        rate *= config.rate_factor
         for group in optimizer.param_groups:
             group["lr"] = rate
         model.train()
@@ -159,4 +160,5 @@ def passes(pairs: Sequence[tuple[Ids, Ids]], config: TrainingConfig) -> Iterator
     if not pairs:
         raise ValueError("no pairs: there is nothing to train on")
     for number in itertools.count():
-        yield from token_batches(pairs, config.batch_tokens, seed=config.seed * 1_000_003 + number)
+        seed = config.seed * 1_000_003 + number
+        yield from token_batches(pairs, config.batch_tokens, seed, length_noise=config.length_noise)

@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from .checkpoints import MODEL, RunCheckpoints, average_checkpoints, load_checkpoint, write_file
 from .config import TransformerConfig, check_choice, config_from_dict
 from .data.tokenizers import Tokenizer, load_tokenizer
-from .decoding import translate
+from .decoding import Alpha, translate
 from .evaluation import Bleu, bleu, exact_match, import_sacrebleu
 from .quantization import dequantize, quantize
 from .transformer import Transformer
@@ -113,17 +113,29 @@ class Translator:
         """Both sides of each pair as ids."""
         return [(self.source_tokenizer.encode(s), self.target_tokenizer.encode(t)) for s, t in pairs]
 
-    def translate(self, sentences: list[str], progress: bool = False, beam_size: int = 1) -> list[str]:
-        """One translation for each sentence, in the same order; beam_size 1 decodes greedily."""
-        done = translate(self.model, sentences, self.source_tokenizer, self.target_tokenizer, beam_size=beam_size)
+    def translate(
+        self, sentences: list[str], progress: bool = False, beam_size: int = 1, alpha: Alpha = 0.6
+    ) -> list[str]:
+        """One translation for each sentence, in the same order; beam_size 1 decodes greedily.
+
+        Args:
+            alpha: of the beam's length penalty; "length" divides a score by the number of tokens.
+        """
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        done = translate(self.model, sentences, *tokenizers, beam_size=beam_size, alpha=alpha)
         translations = dict(progress_bar(done, len(sentences), "translating") if progress else done)
         return [translations[i] for i in range(len(sentences))]
 
-    def score(self, pairs: list[tuple[str, str]], beam_size: int = 1) -> "Scores":
-        """Translate the sources and compare with the targets, as far as the tokenizer keeps them."""
+    def score(self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6) -> "Scores":
+        """Translate the sources and compare with the targets, as far as the tokenizer keeps them.
+
+        Args:
+            beam_size, alpha: as translate has them.
+        """
         import_sacrebleu()  # before the long work
         tokenizer = self.target_tokenizer
-        hypotheses = self.translate([source for source, _ in pairs], progress=True, beam_size=beam_size)
+        sources = [source for source, _ in pairs]
+        hypotheses = self.translate(sources, True, beam_size, alpha)
         references = [tokenizer.normalize(target) for _, target in pairs]
         score = bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization)
         return Scores(score, exact_match(hypotheses, references), hypotheses)

@@ -154,7 +154,7 @@ def test_sides_of_different_length_are_refused():
     ("arguments", "message"),
     [
         (("wmt99", "train", "de", "en"), "unknown corpus 'wmt99'; known: number_words, multi30k, tatoeba"),
-        (("multi30k", "test", "de", "en"), "multi30k has no split 'test'; it has train, val, test_2016_flickr"),
+        (("multi30k", "test", "de", "en"), "multi30k has no split 'test'; it has train, val, test_2016_flickr, test_2017_flickr"),
         (("multi30k", "val", "de", "fr"), "multi30k is in de and en; got 'de' to 'fr'"),
     ],
 )

@@ -73,6 +73,7 @@ def token_batches(
     pad_id: int = 0,
     bos_id: int = 1,
     eos_id: int = 2,
+    length_noise: float = 0.0,
 ) -> Iterator[Batch]:
     """One pass over the pairs, in batches of like lengths ordered by the seed.
 
@@ -80,6 +81,7 @@ def token_batches(
 
     Args:
         batch_tokens: most tokens on each side of a batch, padding included.
+        length_noise: most tokens by which a sentence leaves the order of lengths.
 
     Raises:
         ValueError: a sentence longer than batch_tokens.
@@ -89,7 +91,14 @@ def token_batches(
     order = list(range(len(pairs)))
     # Shuffled, so that pairs of one length meet other pairs in every pass.
     generator.shuffle(order)
-    order.sort(key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))
+
+    def length(i: int) -> tuple[float, float]:
+        target, source = len(pairs[i][1]), len(pairs[i][0])
+        if length_noise:
+            target += generator.uniform(-length_noise, length_noise)
+        return target, source
+
+    order.sort(key=length)
     groups = list(_groups(pairs, order, batch_tokens))
     generator.shuffle(groups)
     for group in groups:

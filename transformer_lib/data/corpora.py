@@ -17,6 +17,8 @@ MULTI30K_URL = (
 MULTI30K_SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
     "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2017_flickr.de.gz": "a2c89666db00c495cd8513b9d708d5a3acc205d7de312ef2bf5fb7ebc1540aee",
+    "test_2017_flickr.en.gz": "76a444ee25172e72695cddb13ae4a3bda59430617be88e0bb46b60504f054074",
     "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
     "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
     "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
@@ -27,10 +29,10 @@ TATOEBA_URL = (
 )
 TATOEBA_SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
 HELD_OUT = {0: "test", 1: "val"}  # of 128 parts of the English sentences of Tatoeba
-# Corpus, its splits, its languages.
+# Corpus, its splits (training, validation, then for testing), its languages.
 CORPORA = {
     "number_words": (("train", "val", "test"), ("en", "de")),
-    "multi30k": (("train", "val", "test_2016_flickr"), ("de", "en")),
+    "multi30k": (("train", "val", "test_2016_flickr", "test_2017_flickr"), ("de", "en")),
     "tatoeba": (("train", "val", "test"), ("de", "en")),
 }
 

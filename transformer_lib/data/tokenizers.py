@@ -115,7 +115,8 @@ class WordTokenizer:
 class SubwordTokenizer:
     """Byte-pair encoding of Sennrich et al. (2016), by the `tokenizers` library.
 
-    A piece that begins a word is written with ▁ before it. A character never seen in training is `<unk>`.
+    A piece that begins a word is written with ▁ before it. A punctuation mark is a piece of its own, so that a word
+    has the same pieces before a full stop as elsewhere. A character never seen in training is `<unk>`.
     """
 
     lowercase = False
@@ -141,7 +142,9 @@ class SubwordTokenizer:
         tidy = tokenizers.normalizers
         spaces = tidy.Replace(tokenizers.Regex(r"\s+"), " ")
         model.normalizer = tidy.Sequence([tidy.NFC(), spaces, tidy.Strip()])
-        model.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+        split = tokenizers.pre_tokenizers
+        words_and_marks = [split.Metaspace(), split.Punctuation()]
+        model.pre_tokenizer = split.Sequence(words_and_marks)
         model.decoder = tokenizers.decoders.Metaspace()
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=vocabulary_size,
