@@ -92,8 +92,8 @@ def token_batches(
     # Shuffled, so that pairs of one length meet other pairs in every pass.
     generator.shuffle(order)
 
-    def length(i: int) -> tuple[float, float]:
-        target, source = len(pairs[i][1]), len(pairs[i][0])
+    def length(i: int) -> tuple[float, int]:
+        target, source = float(len(pairs[i][1])), len(pairs[i][0])
         if length_noise:
             target += generator.uniform(-length_noise, length_noise)
         return target, source
