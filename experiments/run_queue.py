@@ -24,7 +24,7 @@ import threading
 import time
 import tomllib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "experiments" / "queue.toml"
@@ -126,32 +126,42 @@ def work(folder: Path, cores: int) -> None:
         thread.join()
 
 
+def locked(opened: IO[str]) -> bool:
+    """Take the lock of the queue, which a worker holds as long as it lives; False if one holds it."""
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def worker(folder: Path) -> int | None:
     """The process that works on the queue; None if there is none."""
     path = folder / "worker"
     if not path.exists():
         return None
-    with path.open("r+") as opened:
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:  # held as long as the process lives
-            return int(opened.read() or 0)
-    return None
+    with path.open() as opened:
+        return None if locked(opened) else int(opened.read())
 
 
 def start(folder: Path, cores: int) -> None:
     """Work on the queue in the background, in a session of its own."""
     if cores < 1:
         raise ValueError(f"cores = {cores}; give at least 1")
-    if (pid := worker(folder)) is not None:
-        raise ValueError(f"process {pid} works on the queue already; it reads the list anew after each run")
     changed = subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True, check=True)
     if changed.stdout:
         print("the repository has changes that are not committed: runs begun now do not see them", file=sys.stderr)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(Path(__file__).resolve()), "--folder", str(folder), "work", "--cores", str(cores)]
-    with (folder / "log.txt").open("ab") as log:
-        process = subprocess.Popen(command, start_new_session=True, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    with (folder / "worker").open("a+") as lock, (folder / "log.txt").open("ab") as log:
+        if not locked(lock):
+            lock.seek(0)
+            pid = lock.read()
+            raise ValueError(f"process {pid} works on the queue already; it reads the list anew after each run")
+        quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
+        process = subprocess.Popen(command, start_new_session=True, pass_fds=[lock.fileno()], **quiet)
+        lock.truncate(0)
+        lock.write(str(process.pid))
     print(f"process {process.pid} works on the queue, {cores} runs at once, in {folder}")
 
 
@@ -208,12 +218,7 @@ def main() -> None:
         if args.command == "start":
             start(folder, args.cores)
         elif args.command == "work":
-            with (folder / "worker").open("a+") as opened:
-                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                opened.truncate(0)
-                opened.write(str(os.getpid()))
-                opened.flush()
-                work(folder, args.cores)
+            work(folder, args.cores)
         else:
             {"status": status, "land": land, "stop": stop}[args.command](folder)
     except ValueError as error:

@@ -147,7 +147,7 @@ def test_the_readme_says_what_the_command_reached():
     readme = (ROOT / "README.md").read_text("utf-8")
     recorded = json.loads((ROOT / "experiments/results/multi30k_tiny.json").read_text("utf-8"))
     [run] = recorded["runs"]
-    found = run["test"][recorded["headline"]["decoding"]]
+    found = run["test"]["test_2016_flickr"][run["chosen"]]
     assert f"**BLEU = {found['cased']['bleu']}** `{found['cased']['signature']}`" in readme
     assert f"and {found['moses_lower']['bleu']} on lower-cased words of the Moses scripts" in readme
     assert f"{run['trained']['seconds'] / 60:.0f} minutes of training on" in readme

@@ -89,9 +89,18 @@ def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatc
 
 def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
     monkeypatch.setattr(cli, "load_pairs", lambda *_: [("one", "eins"), ("two", "zwei")])
-    for beam_size, words in ((1, "greedy"), (4, "beam 4")):
+    for beam_size, words in ((1, "greedy"), (4, "beam 4, alpha 0.6")):
         assert run("evaluate", translator, "--split", "val", "--beam-size", beam_size, "--device", "cpu") == 0
         assert f"en to de, {words}\n" in capsys.readouterr().out
+    by_length = ("--beam-size", 2, "--alpha", "length", "--device", "cpu")
+    assert run("evaluate", translator, "--split", "val", *by_length) == 0
+    out = capsys.readouterr().out
+    assert "beam 2, alpha length\n" in out
+    assert re.search(r"precisions = [\d./]+, brevity penalty [01]\.\d+, length ratio \d\.\d+", out)
+    for alpha in ("-1", "nan", "short"):
+        with pytest.raises(SystemExit):
+            run("evaluate", translator, "--alpha", alpha)
+        assert f"argument --alpha: '{alpha}' is no number of at least 0, nor 'length'" in capsys.readouterr().err
     assert run("evaluate", translator, "--beam-size", 0) == 2
     assert "beam_size = 0 must be an integer of at least 1" in capsys.readouterr().err
 

@@ -5,7 +5,14 @@ import pytest
 import reference
 import torch
 
-from transformer_lib import Transformer, TransformerConfig, beam_search, greedy_decode, record_attention
+from transformer_lib import (
+    Transformer,
+    TransformerConfig,
+    beam_search,
+    decoding,
+    greedy_decode,
+    record_attention,
+)
 from transformer_lib.data import WordTokenizer
 from transformer_lib.decoding import beam_hypotheses, evaluation_mode, hypothesis_attention, length_penalty, translate
 from transformer_lib.layers import LayerCache
@@ -197,6 +204,23 @@ def test_the_length_penalty_is_one_at_length_one():
     assert length_penalty(20, 0.0) == 1.0
 
 
+def test_by_length_a_hypothesis_scores_its_mean_log_probability():
+    assert length_penalty(7, "length") == 7
+    m = likely_to_end(model())
+    for hypotheses in beam_hypotheses(m, SOURCE, 3, "length", max_length=9):
+        scores = [h.score for h in hypotheses]
+        assert scores == sorted(scores, reverse=True)
+        assert scores == pytest.approx([h.log_probability / len(h.tokens) for h in hypotheses])
+
+
+def test_translate_hands_alpha_to_the_beam(monkeypatch):
+    seen = []
+    monkeypatch.setattr(decoding, "beam_search", lambda _model, source, *args: seen.append(args) or source)
+    tokenizer = WordTokenizer.train(["a b c d e f g h i"])
+    list(translate(model(vocabulary_size=13), ["a b"], tokenizer, tokenizer, beam_size=3, alpha="length"))
+    assert seen == [(3, "length")]
+
+
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_beams_sentence_does_not_depend_on_its_neighbours(beam_size):
     m = likely_to_end(model())
@@ -307,7 +331,9 @@ def test_a_limit_below_one_is_refused(decode):
 def test_a_beam_of_no_candidates_or_a_negative_alpha_is_refused():
     with pytest.raises(ValueError, match="beam_size = 0 must be an integer of at least 1"):
         beam_search(model(), SOURCE, beam_size=0)
-    with pytest.raises(ValueError, match=r"alpha = -1.0 must be a number of at least 0; the paper's is 0.6"):
+    with pytest.raises(
+        ValueError, match=r"alpha = -1.0 must be a number of at least 0, or 'length'; the paper's is 0.6"
+    ):
         beam_search(model(), SOURCE, alpha=-1.0)
 
 

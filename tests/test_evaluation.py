@@ -21,6 +21,15 @@ def test_bleu_of_a_perfect_translation_is_100_and_says_how():
     assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
 
 
+def test_a_score_comes_with_its_parts():
+    found = bleu(["a b c d"], ["a b c d e"], tokenize="none")
+    assert found.precisions == (100.0,) * 4
+    assert found.brevity_penalty == pytest.approx(math.exp(1 - 5 / 4))
+    assert found.length_ratio == pytest.approx(4 / 5)
+    assert found.score == pytest.approx(100 * found.brevity_penalty)
+    assert bleu(["a b c d e f"], ["a b c d e"], tokenize="none").brevity_penalty == 1
+
+
 def test_bleu_equals_the_formula_worked_by_hand():
     # Matching n-grams: 5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples; equal lengths, no penalty.
     score, *_ = bleu(["the cat sat on a mat"], ["the cat sat on the mat"], tokenize="none")

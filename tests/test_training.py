@@ -91,6 +91,20 @@ def test_records_say_what_was_done():
     assert all(r.tokens_per_second == r.target_tokens / r.seconds > 0 for r in records)
 
 
+def test_the_factor_multiplies_equation_3():
+    config = replace(SETTINGS, rate_factor=2.5)
+    records = steps(fresh_model(), passes(PAIRS, config), config)
+    assert [r.learning_rate for r in records] == [2.5 * learning_rate(r.step_num, 8, 4) for r in records]
+
+
+def test_the_noise_of_the_lengths_reaches_the_batches():
+    exact, noisy = (
+        [next(passes(PAIRS, replace(SETTINGS, batch_tokens=40, length_noise=noise, seed=s))) for s in range(5)]
+        for noise in (0.0, 3.0)
+    )
+    assert [batch.source.shape for batch in exact] != [batch.source.shape for batch in noisy]
+
+
 def test_training_learns_to_repeat_a_word():
     config = replace(SETTINGS, num_steps=150, warmup_steps=50, epsilon_ls=0.0)
     records = steps(fresh_model(), passes(PAIRS, config), config)

@@ -32,6 +32,20 @@ def test_a_packed_translator_reads_as_it_was_written(small, tmp_path):
     assert read.translate(SENTENCES) == small.translate(SENTENCES)
 
 
+def test_beam_and_alpha_reach_the_search(small, monkeypatch):
+    seen = []
+
+    def translate(_model, sentences, *_tokenizers, **search):
+        seen.append(search)
+        return enumerate(sentences)
+
+    monkeypatch.setattr(translator, "translate", translate)
+    small.translate(["zwei"])
+    small.translate(["zwei"], beam_size=3, alpha=1.4)
+    small.score([("zwei", "zwei")], 5, "length")
+    assert [(s["beam_size"], s["alpha"]) for s in seen] == [(1, 0.6), (3, 1.4), (5, "length")]
+
+
 def test_two_tokenizers_stay_two(small, tmp_path):
     small.target_tokenizer = WordTokenizer.train([*SENTENCES, "drei vier"])
     small.save(tmp_path)

@@ -90,7 +90,9 @@ def length_penalty(length: int, alpha: Alpha) -> float:
         length: |Y|, in tokens, `<eos>` included.
         alpha: 0 divides by 1; "length" divides by |Y|, as other toolkits do.
     """
-    return length if alpha == "length" else ((5 + length) / 6) ** alpha
+    if alpha == "length":
+        return float(length)
+    return ((5 + length) / 6) ** alpha
 
 
 def check_alpha(alpha: Alpha) -> None:

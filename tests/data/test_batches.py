@@ -63,6 +63,22 @@ def test_sentences_of_like_length_share_a_batch():
 
 
 @pytest.mark.paper("batching")
+def test_with_noise_the_lengths_of_a_batch_are_alike_but_not_equal():
+    pairs = [([3] * (i % 37 + 1), [4] * (i % 37 + 1)) for i in range(3700)]
+
+    def spreads(noise):
+        batches = list(token_batches(pairs, 600, length_noise=noise))
+        lengths = [(b.target_output != 0).sum(dim=1) for b in batches]
+        return [int(a.max() - a.min()) for a in lengths], sum(map(len, lengths))
+
+    exact, noisy = spreads(0.0), spreads(2.0)
+    assert exact[1] == noisy[1] == len(pairs)  # every pair, once
+    assert sum(spread > 0 for spread in exact[0]) < len(exact[0]) / 3
+    assert sum(spread > 0 for spread in noisy[0]) > 0.9 * len(noisy[0])
+    assert max(noisy[0]) <= 6  # a batch spans one or two lengths, each up to 2 off
+
+
+@pytest.mark.paper("batching")
 def test_the_seed_fixes_the_order():
     pairs = [([3] * (i % 7 + 1), [4] * (i % 5 + 1)) for i in range(200)]
 

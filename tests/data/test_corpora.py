@@ -99,7 +99,10 @@ def test_the_data_folder_is_the_environments_or_a_cache(monkeypatch, tmp_path):
     assert corpora.data_folder().parts[-2:] == (".cache", "transformer_lib")
 
 
-@pytest.mark.parametrize(("split", "size"), [("train", 29_000), ("val", 1014), ("test_2016_flickr", 1000)])
+SIZES = {"train": 29_000, "val": 1014, "test_2016_flickr": 1000, "test_2017_flickr": 1000}
+
+
+@pytest.mark.parametrize(("split", "size"), SIZES.items())
 def test_multi30k_has_its_published_sizes(multi30k, split, size):
     pairs = load_pairs("multi30k", split, "de", "en")
     assert len(pairs) == size
@@ -154,7 +157,10 @@ def test_sides_of_different_length_are_refused():
     ("arguments", "message"),
     [
         (("wmt99", "train", "de", "en"), "unknown corpus 'wmt99'; known: number_words, multi30k, tatoeba"),
-        (("multi30k", "test", "de", "en"), "multi30k has no split 'test'; it has train, val, test_2016_flickr, test_2017_flickr"),
+        (
+            ("multi30k", "test", "de", "en"),
+            "multi30k has no split 'test'; it has train, val, test_2016_flickr, test_2017_flickr",
+        ),
         (("multi30k", "val", "de", "fr"), "multi30k is in de and en; got 'de' to 'fr'"),
     ],
 )

@@ -81,6 +81,29 @@ def test_subwords_round_trip_unseen_words():
     assert UNK_ID in tokenizer.encode("Hund 犬")
 
 
+def test_a_word_has_the_same_pieces_before_a_punctuation_mark():
+    texts = ["Ein Hund schläft .", "Der Hund bellt, dann schläft der Hund."] * 3
+    tokenizer = SubwordTokenizer.train(texts, 45)
+    assert tokenizer.tokens(tokenizer.encode("Hund,")) == [*tokenizer.tokens(tokenizer.encode("Hund")), ","]
+    mixed = [piece for piece in tokenizer._model.get_vocab() if len(piece) > 1 and {",", "."} & set(piece)]
+    assert mixed == []
+
+
+@pytest.mark.parametrize(
+    "text", ["Er rief: „Komm (schnell)!“ – und ging...", "a's z.B. 3,5 % -x", "...", '"', "¿qué?  ¡sí!"]
+)
+def test_punctuation_round_trips(text):
+    tokenizer = SubwordTokenizer.train([text, *TEXTS], 40)
+    assert tokenizer.decode(tokenizer.encode(text)) == tokenizer.normalize(text)
+
+
+@pytest.mark.usefixtures("multi30k")
+def test_every_real_sentence_round_trips():
+    texts = [side for pair in load_pairs("multi30k", "train", "en", "de")[:3000] for side in pair]
+    tokenizer = SubwordTokenizer.train(texts, 2000)
+    assert [tokenizer.decode(tokenizer.encode(text)) for text in texts] == [tokenizer.normalize(text) for text in texts]
+
+
 @pytest.mark.parametrize("size", [40, 80, 120])
 def test_subwords_equal_the_loops(size):
     learned = [german_number(n).replace(" ", "") for n in range(0, 10_000, 17)]

@@ -1,0 +1,101 @@
+"""The queue of long runs: each in a clone, resumed after a kill, landed when it is done."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import run_queue
+
+COUNT = """
+import json, pathlib, sys, time
+here = pathlib.Path("checkpoints") / sys.argv[1]
+here.mkdir(parents=True, exist_ok=True)
+done = len(list(here.iterdir()))
+for step in range(done, 3):
+    time.sleep(float(sys.argv[2]))
+    (here / str(step)).touch()
+results = pathlib.Path("experiments/results")
+results.mkdir(parents=True, exist_ok=True)
+result = {"begun_at": done, "code": pathlib.Path("code.txt").read_text()}
+(results / f"{sys.argv[1]}.json").write_text(json.dumps(result))
+"""
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A small repository with a list of two runs and one that fails; and a folder for the queue."""
+    root = tmp_path / "the repository"
+    (root / "experiments").mkdir(parents=True)
+    (root / "count.py").write_text(COUNT)
+    (root / "code.txt").write_text("old")
+    (root / ".gitignore").write_text("checkpoints\n")
+    (root / "experiments" / "run_queue.py").write_text(Path(run_queue.__file__).read_text("utf-8"), "utf-8")
+    runs = [("first", "count.py first 0.5"), ("broken", "count.py"), ("second", "count.py second 0.01")]
+    listed = "".join(f'[[run]]\nname = "{name}"\ncommand = "{command}"\n' for name, command in runs)
+    (root / "experiments" / "queue.toml").write_text(listed)
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
+        monkeypatch.delenv(name, raising=False)
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "one"]):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *identity, *command], cwd=root, check=True)
+    return root
+
+
+def queue(root, *arguments):
+    command = [sys.executable, "experiments/run_queue.py", "--folder", str(root.parent / "queue"), *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=False)
+
+
+def wait_for(root, text, seconds=30):
+    deadline = time.monotonic() + seconds
+    while text not in (said := queue(root, "status").stdout):
+        assert time.monotonic() < deadline, said
+        time.sleep(0.2)
+    return said
+
+
+@pytest.mark.slow
+def test_the_queue_survives_a_kill_and_keeps_to_the_code_it_began_with(repository):
+    folder = repository.parent / "queue"
+    assert "process" in queue(repository, "start").stdout
+    second_worker = queue(repository, "start")
+    assert second_worker.returncode == 1
+    assert "works on the queue already" in second_worker.stderr
+    deadline = time.monotonic() + 30
+    while not (folder / "checkpoints" / "first" / "0").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(int((folder / "worker").read_text()), signal.SIGKILL)
+    assert "cut" in wait_for(repository, "nothing runs")
+    (repository / "code.txt").write_text("new")  # work in the repository goes on
+    said = queue(repository, "start", "--cores", "2")
+    assert "not committed" in said.stderr
+    said = wait_for(repository, "nothing runs")
+    states = {line.split()[3].rstrip(":"): line.split()[0] for line in said.splitlines() if " min  " in line}
+    assert states == {"first": "done", "broken": "failed", "second": "done"}
+    queue(repository, "land")
+    results = {path.stem: json.loads(path.read_text()) for path in (repository / "experiments/results").iterdir()}
+    assert results["first"]["begun_at"] >= 1  # went on from what it had
+    assert results["first"]["code"] == "old"
+    assert results["second"] == {"begun_at": 0, "code": "old"}  # what is not committed is not run
+
+
+def test_names_are_checked(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_queue, "LIST", tmp_path / "queue.toml")
+    for name in ("a/b", "..//x", "a b"):
+        run_queue.LIST.write_text(f'[[run]]\nname = "{name}"\ncommand = "x.py"\n')
+        with pytest.raises(ValueError, match="must be a name of its own"):
+            run_queue.entries(tmp_path)
+    run_queue.LIST.write_text('[[run]]\nname = "a"\ncommand = "x.py"\n' * 2)
+    with pytest.raises(ValueError, match="must be a name of its own"):
+        run_queue.entries(tmp_path)
+
+
+def test_the_list_of_runs_can_be_run():
+    for entry in run_queue.entries(Path("queue")):
+        assert (run_queue.ROOT / entry.command.split()[0]).is_file()
