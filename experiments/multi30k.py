@@ -105,7 +105,9 @@ NARROW = Config(
 CONFIGS = {
     "narrow": NARROW,
     # Eight epochs of it, with the same highest rate: what a setting brings is compared after as many tokens.
-    "search": replace(NARROW, training=NARROW.training | {"num_steps": 1900, "warmup_steps": 1000, "rate_factor": 1.25}),
+    "search": replace(
+        NARROW, training=NARROW.training | {"num_steps": 1900, "warmup_steps": 1000, "rate_factor": 1.25}
+    ),
     "tiny": Config(
         {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.2},
         {"num_steps": 8000, "batch_tokens": 2500, "warmup_steps": 800},
