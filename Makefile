@@ -102,4 +102,4 @@ clean: ## Remove what the commands built, but not the environment
 	find . -name __pycache__ -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too
-	rm -rf .venv .venv-bench .venv-grading transformer_lib.egg-info
+	rm -rf .venv .venv-bench .venv-grading *.egg-info

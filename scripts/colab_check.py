@@ -111,7 +111,7 @@ class Environment:
 
 def run(notebook: Path, environment: Environment) -> bool:
     """Run one notebook after removing the package; True if it ran, installed quickly and left the versions alone."""
-    environment.pip_of(environment.python, "uninstall", "--quiet", "--yes", "transformer-lib", check=False)
+    environment.pip_of(environment.python, "uninstall", "--quiet", "--yes", "executable-transformer", check=False)
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as empty:
         command = [environment.python, "-c", EXECUTE, notebook]

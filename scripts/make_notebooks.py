@@ -25,10 +25,12 @@ ROOT = Path(__file__).resolve().parents[1]
 BOOK_ONLY = "book-only"  # the tag of a cell that belongs to the book and to no notebook
 INSTALL = """\
 # Where the book's package is missing, as on Colab, install it. Packages that are already there stay as they are.
-import importlib.util
+from importlib.metadata import PackageNotFoundError, version
 
-if importlib.util.find_spec("transformer_lib") is None:
-    %pip install --quiet "transformer-lib[viz,text] @ git+{repository}@{branch}\""""
+try:
+    version("executable-transformer")  # by its distribution: another package has the same import name
+except PackageNotFoundError:
+    %pip install --quiet "executable-transformer[viz,text] @ git+{repository}@{branch}\""""
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},

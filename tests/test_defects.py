@@ -70,5 +70,5 @@ def test_a_seeded_defect_is_caught(defect, tmp_path):
     path.write_text(faulty, "utf-8")
     done = run_tests(tmp_path, defect.caught_by)
     assert done.returncode == 1, done.stdout[-1500:] + done.stderr[-500:]
-    failed = rf"^FAILED \S*tests/{defect.caught_by}"
+    failed = rf"^FAILED .*tests/{re.escape(defect.caught_by)}"
     assert re.search(failed, done.stdout, re.MULTILINE)

@@ -124,5 +124,5 @@ def test_unequal_or_no_sentences_are_refused(score):
 
 def test_without_sacrebleu_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(ImportError, match=r"pip install 'transformer-lib\[text\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'executable-transformer\[text\]'"):
         bleu(["a"], ["a"])

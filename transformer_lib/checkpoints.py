@@ -509,7 +509,7 @@ def _random_states() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
 def _versions() -> dict[str, str]:
     try:
-        library = version("transformer-lib")
+        library = version("executable-transformer")
     except PackageNotFoundError:
         library = "not installed"  # a copy of the sources on the path
     return {"transformer_lib": library, "torch": torch.__version__, "python": platform.python_version()}

@@ -59,7 +59,7 @@ def import_sacrebleu() -> Any:
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError as error:
-        raise ImportError("BLEU needs sacrebleu: pip install 'transformer-lib[text]'") from error
+        raise ImportError("BLEU needs sacrebleu: pip install 'executable-transformer[text]'") from error
     return BLEU
 
 

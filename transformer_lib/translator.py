@@ -183,7 +183,7 @@ def progress_bar(steps: Iterable[Any], total: int, verb: str, done: int = 0, sho
     try:
         from tqdm import tqdm
     except ImportError as error:
-        raise ImportError("a progress bar needs tqdm: pip install 'transformer-lib[text]'") from error
+        raise ImportError("a progress bar needs tqdm: pip install 'executable-transformer[text]'") from error
     return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, disable=not shown)
 
 

@@ -31,11 +31,11 @@ NO_BEAM = ("train", "greedy", "single")
 PEERS = {
     "this": Entry(
         "this",
-        "transformer-lib",
+        "executable-transformer",
         ALL,
         "`training.train`, its fused `adam`, `greedy_decode` and `beam_search` as they are",
     ),
-    "this-bf16": Entry("this", "transformer-lib", ("train",), '`TrainingConfig(precision="bf16")`', bf16=True),
+    "this-bf16": Entry("this", "executable-transformer", ("train",), '`TrainingConfig(precision="bf16")`', bf16=True),
     "torch": Entry(
         "torch_nn",
         "torch",

@@ -157,5 +157,5 @@ def test_unknown_names_and_sizes_are_refused():
 )
 def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, package, make):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=r"pip install 'transformer-lib\[text\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'executable-transformer\[text\]'"):
         make()

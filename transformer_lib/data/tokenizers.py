@@ -220,7 +220,7 @@ def word_splitter(language: str | None, lowercase: bool):
     try:
         import spacy
     except ImportError as error:
-        raise ImportError("words of a language need spaCy: pip install 'transformer-lib[text]'") from error
+        raise ImportError("words of a language need spaCy: pip install 'executable-transformer[text]'") from error
     rules = spacy.blank(language).tokenizer  # the tokenizer alone; no trained model is downloaded
     return lambda text: [token.text for token in rules(text.lower() if lowercase else text) if not token.is_space]
 
@@ -235,5 +235,5 @@ def _import_tokenizers() -> Any:
     try:
         import tokenizers
     except ImportError as error:
-        raise ImportError("subword units need tokenizers: pip install 'transformer-lib[text]'") from error
+        raise ImportError("subword units need tokenizers: pip install 'executable-transformer[text]'") from error
     return tokenizers
