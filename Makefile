@@ -27,16 +27,16 @@ help: ## Show this list
 		while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
 
 env: ## Make or update the environment .venv from the lock
-	@$(PYTHON) scripts/make_env.py
+	@$(PYTHON) workshop/environment/make_env.py
 
 grading-env: env ## Make or update .venv-grading, in which nbgrader runs
-	@$(PYTHON) scripts/make_env.py --grading
+	@$(PYTHON) workshop/environment/make_env.py --grading
 
 book: env ## Build the whole site from nothing, executing every page, into _build/html
-	@$(PY) scripts/build_book.py
+	@$(PY) -m workshop.site.build_book
 
 pdf: env ## Print the built site as one PDF and offer it on the pages; needs Chromium (make book pdf)
-	@$(PY) scripts/make_pdf.py
+	@$(PY) -m workshop.site.make_pdf
 
 serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@test -f _build/html/index.html || $(MAKE) --no-print-directory book
@@ -53,49 +53,49 @@ check: env ## Check style, types, notebooks and addresses; change nothing
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m basedpyright
-	$(PY) scripts/make_notebooks.py --check
-	$(PY) scripts/address.py --check
+	$(PY) -m workshop.site.make_notebooks --check
+	$(PY) -m workshop.site.address --check
 
 format: env ## Put the code into the project's format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
 notebooks: env ## Write notebooks/ anew from the chapters
-	$(PY) scripts/make_notebooks.py
+	$(PY) -m workshop.site.make_notebooks
 
 live: env ## Export the package's translators anew for the page on which they run in the browser
-	$(PY) scripts/export_onnx.py $(ARGS)
+	$(PY) -m workshop.site.export_onnx $(ARGS)
 
 assignments: grading-env ## Write assignments/: for students, for instructors, rubrics (some: ARGS="attention masks")
-	@$(PY) scripts/make_assignments.py $(ARGS)
+	@$(PY) -m workshop.course.make_assignments $(ARGS)
 
 grade: grading-env ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER=attention] [OUT=grades]; runs students' code
 	@test -n "$(SUBMISSIONS)" || { echo "Name the folder: make grade SUBMISSIONS=folder"; exit 2; }
-	@test -d assignments/source || $(PY) scripts/make_assignments.py
-	@.venv-grading/bin/python scripts/grade.py "$(SUBMISSIONS)" --out "$(OUT)" $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
+	@test -d assignments/source || $(PY) -m workshop.course.make_assignments
+	@.venv-grading/bin/python -m workshop.course.grade "$(SUBMISSIONS)" --out "$(OUT)" $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
 
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@cd "$(OUT)" && "$(CURDIR)/.venv-grading/bin/jupyter" server --ServerApp.default_url=/formgrader/gradebook \
 		--ServerApp.open_browser=True $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 address: env ## Write the address set in _config.yml into the files that name it
-	$(PY) scripts/address.py
+	$(PY) -m workshop.site.address
 
 lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the lock leaves it behind
-	$(PYTHON) scripts/lock.py
-	$(PYTHON) scripts/lock.py --grading
+	$(PYTHON) workshop/environment/lock.py
+	$(PYTHON) workshop/environment/lock.py --grading
 
 bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; another size: ARGS="--tiny")
 	@$(PYTHON) benchmarks/run.py $(ARGS)
 
 colab-check: env ## Run the notebooks as Colab would, in an empty folder (newest versions: ARGS="--bounds newest")
-	$(PY) scripts/colab_check.py $(ARGS)
+	$(PY) -m workshop.site.colab_check $(ARGS)
 
 slides: grading-env ## Make a deck of slides for each part of the built book, into _build/slides
-	@$(PY) scripts/make_slides.py $(ARGS)
+	@$(PY) -m workshop.site.make_slides $(ARGS)
 
 projects: env ## Write the two projects for students into assignments/projects (other bugs: ARGS="--seed 7")
-	@$(PY) scripts/make_projects.py $(ARGS)
+	@$(PY) -m workshop.course.make_projects $(ARGS)
 
 clean: ## Remove what the commands built, but not the environment
 	rm -rf _build build assignments .pytest_cache .ruff_cache .hypothesis htmlcov .coverage

@@ -17,11 +17,10 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests")]
+from tests.grading_zoo import PYTHON, answered, hand_in, load
+from workshop.course.make_assignments import chapters
 
-from grading_zoo import PYTHON, answered, hand_in, load  # noqa: E402
-from make_assignments import chapters  # noqa: E402
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def write_class(folder: Path, assignments: Path, chapter: str, count: int) -> None:
@@ -62,7 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, out = Path(name, "in"), Path(name, "out")
         write_class(folder, given.assignments, given.chapter, given.submissions)
-        command = [PYTHON, ROOT / "scripts" / "grade.py", folder, "--assignments", given.assignments, "--out", out]
+        command = [PYTHON, "-m", "workshop.course.grade", folder, "--assignments", given.assignments, "--out", out]
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         start = time.monotonic()
         done = subprocess.run([*command, "--at-once", str(given.at_once)], env=environment, check=False)

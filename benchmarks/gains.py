@@ -22,12 +22,12 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from peers.this import Peer, training_config
-from run import RESULTS, load, provenance, say
 from torch import nn
-from work import BETAS, EPSILON, FULL, TINY, PaddedBatch, Work, check_losses, rate, ratios, training_batches
-from worker import THREADS, threads_of
 
+from benchmarks.peers.this import Peer, training_config
+from benchmarks.run import RESULTS, load, provenance, say
+from benchmarks.work import BETAS, EPSILON, FULL, TINY, PaddedBatch, Work, check_losses, rate, ratios, training_batches
+from benchmarks.worker import THREADS, threads_of
 from transformer_lib import TrainingConfig, Transformer, attention, layers, loss, training
 from transformer_lib.data import Batch
 from transformer_lib.training import train

@@ -24,8 +24,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import environment
-from environment import ROOT
+from benchmarks import environment
+from benchmarks.environment import ROOT
 
 RESULTS = ROOT / "experiments" / "results"  # benchmark_cpu.json, benchmark_gpu.json
 PAUSE = 0.25  # seconds between two measurements: the threads of the last one spin for a moment before they sleep
@@ -176,8 +176,8 @@ class Bench:
 
 def summary(task: str, rates: dict[str, list[float]]) -> dict[str, Any]:
     """Medians, and ratios to the base where it was measured."""
-    from peers import BASES
-    from work import ratios
+    from benchmarks.peers import BASES
+    from benchmarks.work import ratios
 
     base = BASES[task]
     return {
@@ -196,7 +196,7 @@ def summary(task: str, rates: dict[str, list[float]]) -> dict[str, Any]:
 
 def run_cpu(bench: Bench) -> dict[str, Any]:
     """Training, then decoding in its three forms."""
-    from peers import PEERS
+    from benchmarks.peers import PEERS
 
     say("training: every peer starts and warms up")
     workers, about = bench.start("train", [name for name, peer in PEERS.items() if "train" in peer.tasks])
@@ -228,8 +228,9 @@ def check_alike(about: dict[str, dict[str, Any]]) -> None:
 def run_gpu(arguments: argparse.Namespace, missing: dict[str, str]) -> dict[str, Any]:
     """Training at the base and big shapes; where memory is short, again with half the tokens in a batch."""
     import torch
-    from peers import PEERS
-    from work import GPU, TINY
+
+    from benchmarks.peers import PEERS
+    from benchmarks.work import GPU, TINY
 
     names = [name for name, peer in PEERS.items() if peer.bf16]
     cuda = arguments.device.startswith("cuda")
@@ -293,7 +294,7 @@ def gpu_summary(
     rates: dict[str, list[float]], about: dict[str, Any], ends: dict[str, Any], peak: dict[str, float | None]
 ) -> dict[str, Any]:
     """Tokens per second and what fraction of the peak that is, for each peer."""
-    from work import ratios
+    from benchmarks.work import ratios
 
     base, peers = rates.get("torch-bf16"), {}
     for name, end in ends.items():
@@ -314,8 +315,7 @@ def gpu_summary(
 
 def provenance(seed: int, seconds: float) -> dict[str, Any]:
     """As the experiments record it; a package that is not in this environment is named as such."""
-    sys.path.append(str(ROOT / "experiments"))
-    import provenance as recorded
+    from workshop.lab import provenance as recorded
 
     def known(name: str) -> str:
         try:
@@ -341,9 +341,10 @@ def processor() -> str:
 def measure(arguments: argparse.Namespace, missing: dict[str, str]) -> tuple[dict[str, Any], bool]:
     """The whole run in the current environment, and whether every peer did the work."""
     import torch
-    from peers import PEERS
-    from work import FULL, TINY
-    from worker import threads_of
+
+    from benchmarks.peers import PEERS
+    from benchmarks.work import FULL, TINY
+    from benchmarks.worker import threads_of
 
     torch.set_num_threads(threads_of("tiny" if arguments.tiny else "full"))
     provenance(0, 0.0)  # notes the commit now; the tree may move on
@@ -383,7 +384,7 @@ def main() -> None:
     arguments = parser.parse_args()
     path = arguments.output or RESULTS / ("benchmark_gpu.json" if arguments.gpu else "benchmark_cpu.json")
     if arguments.table:
-        from table import table
+        from benchmarks.table import table
 
         if not path.exists():
             sys.exit(f"{path} does not exist: run `make bench`, or `python benchmarks/run.py`, first.")
@@ -401,7 +402,7 @@ def main() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         say(f"written: {path}")
-    from table import table
+    from benchmarks.table import table
 
     print(table(result))
     if not right:

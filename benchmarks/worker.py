@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any, TextIO
 
 import torch
-from peers import PEERS, open_peer, version_of
-from work import (
+
+from benchmarks.peers import PEERS, open_peer, version_of
+from benchmarks.work import (
     FULL,
     TINY,
     Work,

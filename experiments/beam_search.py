@@ -14,7 +14,6 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from provenance import provenance, write_result
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer, english_number, german_number, load_pairs, token_batches
@@ -22,6 +21,7 @@ from transformer_lib.data.batches import pad_rows
 from transformer_lib.decoding import Hypothesis, beam_hypotheses, evaluation_mode
 from transformer_lib.evaluation import exact_match, perplexity
 from transformer_lib.training import adam, passes, train
+from workshop.lab.provenance import provenance, write_result
 
 SEEDS, LEARNED, SCORED = 5, 8000, 300
 BEAMS, ALPHAS = [1, 2, 4, 8, 16], [0.0, 0.6, 1.0]

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import provenance, write_result
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.checkpoints import save_checkpoint
@@ -22,6 +21,7 @@ from transformer_lib.data import WordTokenizer, load_pairs, token_batches
 from transformer_lib.decoding import translate
 from transformer_lib.evaluation import bleu, exact_match, perplexity
 from transformer_lib.training import adam, passes, train
+from workshop.lab.provenance import provenance, write_result
 
 SEEDS, LEARNED, SCORED = 5, 8000, 300
 MODEL: dict[str, Any] = {

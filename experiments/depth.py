@@ -13,12 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from provenance import provenance, write_result
 from torch import Tensor
 
 from transformer_lib import Transformer, TransformerConfig, label_smoothing_loss
 from transformer_lib.data import WordTokenizer, english_number, german_number, make_batch
 from transformer_lib.layers import AddAndNorm
+from workshop.lab.provenance import provenance, write_result
 
 MODEL: dict[str, Any] = {"d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16, "p_drop": 0.0}
 DEPTHS = [1, 4, 8]

@@ -13,11 +13,11 @@ import time
 from typing import Any, NamedTuple
 
 import torch
-from provenance import provenance, write_result
 from torch import nn
 
 from transformer_lib import Transformer, TransformerConfig, count_parameters, label_smoothing_loss
 from transformer_lib.data import WordTokenizer, english_number, german_number, make_batch
+from workshop.lab.provenance import provenance, write_result
 
 D_MODEL = 64
 MODEL: dict[str, Any] = {"num_layers": 2, "d_model": D_MODEL, "d_ff": 128, "num_heads": 4, "d_k": 16, "d_v": 16}

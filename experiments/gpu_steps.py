@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from cost import training_flops
-from provenance import RESULTS, ROOT, provenance, write_result
 
+from benchmarks.run import gpu_peak
 from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
 from transformer_lib.config import Precision
 from transformer_lib.data import Batch
 from transformer_lib.training import adam, train
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from run import gpu_peak
+from workshop.lab.cost import training_flops
+from workshop.lab.provenance import RESULTS, provenance, write_result
 
 LENGTH = 32  # tokens of a sentence on either side
 

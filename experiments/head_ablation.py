@@ -10,10 +10,8 @@ weights of the whole model are measured on its own translations: named patterns,
 import argparse
 import hashlib
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -26,10 +24,8 @@ from transformer_lib.attention_maps import heads_removed
 from transformer_lib.data import load_pairs, token_batches
 from transformer_lib.decoding import hypothesis_attention
 from transformer_lib.evaluation import import_sacrebleu, perplexity
+from transformer_lib.reference import crossed_pairs, keys_looked_at, share_of_weight
 from transformer_lib.translator import Translator, find_folder
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from reference import crossed_pairs, keys_looked_at, share_of_weight
 
 RESAMPLES = 1000
 # Forms that send the verb of the clause to its end: "ich habe … gelesen", "ich will … lesen".
@@ -215,7 +211,7 @@ def groups(model: Transformer) -> Iterator[tuple[str, list[tuple[str, int]]]]:
 
 def main() -> None:
     """Translate, remove, translate again, write the result."""
-    from provenance import provenance, write_result  # here, so that a page can import the functions above
+    from workshop.lab.provenance import provenance, write_result  # here, so that a page can import the functions above
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--translator", default="tatoeba_de_en", help="name or folder (default: tatoeba_de_en)")

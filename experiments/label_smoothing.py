@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import provenance, write_result
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.checkpoints import save_checkpoint
 from transformer_lib.data import WordTokenizer, load_pairs, token_batches
 from transformer_lib.training import adam, passes, train
+from workshop.lab.provenance import provenance, write_result
 
 EPSILONS = [0.0, 0.1, 0.2, 0.3]
 LEARNED = 300  # pairs

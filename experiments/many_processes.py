@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import ROOT, provenance, write_result
+
+from workshop.lab.provenance import ROOT, provenance, write_result
 
 SEEDS = [0, 1, 2]
 PROCESSES = [1, 2, 4]

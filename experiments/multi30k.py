@@ -26,9 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from cost import training_flops
-from provenance import RESULTS, ROOT, provenance, write_result
 
+from benchmarks.run import gpu_peak
 from transformer_lib import TransformerConfig, cli, count_parameters
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
@@ -36,9 +35,8 @@ from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_lib.translator import Translator, Weights
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from run import gpu_peak
+from workshop.lab.cost import training_flops
+from workshop.lab.provenance import RESULTS, provenance, write_result
 
 BEAM = 5  # as in the literature on this corpus; the paper's is 4
 TESTS = ("test_2016_flickr", "test_2017_flickr")
@@ -333,7 +331,7 @@ def fast_bf16() -> bool:
         times = []
         for _ in range(5):
             started = time.perf_counter()
-            matrix @ matrix
+            _ = matrix @ matrix
             times.append(time.perf_counter() - started)
         seconds[dtype] = min(times)
     return seconds[torch.float32] >= 1.5 * seconds[torch.bfloat16]

@@ -3,7 +3,7 @@
     python experiments/number_words.py
 
 The command line's own `train`, a minute or two on one CPU core, to exact translations of numbers it has never seen.
-The book's page with the translator in the browser uses what is packed here: run scripts/export_onnx.py after it.
+The book's page with the translator in the browser uses what is packed here: run workshop/site/export_onnx.py after it.
 """
 
 import argparse
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import provenance, write_result
 
 from transformer_lib import cli, count_parameters
 from transformer_lib.data import load_pairs
 from transformer_lib.translator import PRETRAINED, Translator
+from workshop.lab.provenance import provenance, write_result
 
 NAME = "number_words_en_de"
 CORPUS = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de"]

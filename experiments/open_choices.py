@@ -12,8 +12,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from provenance import provenance, write_result
-from seeded_defects import AVERAGED, LIMIT, MODEL, RESUMED, SCORED_ON, TRAINED_ON, TRAINING, Defect, run_jobs
+from experiments.seeded_defects import (
+    AVERAGED,
+    LIMIT,
+    MODEL,
+    RESUMED,
+    SCORED_ON,
+    TRAINED_ON,
+    TRAINING,
+    Defect,
+    run_jobs,
+)
+from workshop.lab.provenance import provenance, write_result
 
 
 class Choice(NamedTuple):

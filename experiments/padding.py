@@ -16,12 +16,11 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from provenance import ROOT, provenance, write_result
-
 from transformer_lib.data import Tokenizer, Vocabulary, load_pairs, make_batch, token_batches, train_tokenizer
 from transformer_lib.data.batches import Batch
 from transformer_lib.data.tokenizers import SPECIALS, UNK_ID
 from transformer_lib.evaluation import bleu
+from workshop.lab.provenance import ROOT, provenance, write_result
 
 SEEDS = [0, 1, 2]
 BATCH_TOKENS = [1000, 2000, 4000, 8000, 16_000, 25_000]

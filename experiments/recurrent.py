@@ -197,7 +197,7 @@ def one_run(numbers, kind, d_vector, seed):
 
 def main() -> None:
     """Run everything, write the result."""
-    from provenance import provenance, write_result
+    from workshop.lab.provenance import provenance, write_result
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3, help="runs of each model (default: 3)")

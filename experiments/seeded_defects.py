@@ -2,9 +2,9 @@
 
     python experiments/seeded_defects.py
 
-For every defect of tests/defects.py, a copy of the package gets that one fault, and a small model learns English to
-German number words with it: trained, stopped halfway and resumed, averaged, decoded. The package without a defect does
-the same, with more seeds, to show how far the seed alone moves the figures.
+For every defect of workshop/lab/defects.py, a copy of the package gets that one fault, and a small model learns English
+to German number words with it: trained, stopped halfway and resumed, averaged, decoded. The package without a defect
+does the same, with more seeds, to show how far the seed alone moves the figures.
 """
 
 import argparse
@@ -22,10 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from provenance import ROOT, provenance, write_result
-
-sys.path.insert(0, str(ROOT / "tests"))
-from defects import DEFECTS, Defect
+from workshop.lab.defects import DEFECTS, Defect
+from workshop.lab.provenance import ROOT, provenance, write_result
 
 HEALTHY_SEEDS = 5
 LIMIT, TRAINED_ON, SCORED_ON = 100_000, 8000, 300  # the numbers: below, how many to learn from, how many to score

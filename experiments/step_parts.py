@@ -18,16 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import ROOT, provenance, write_result
 
+from benchmarks.peers.this import model_config
+from benchmarks.work import FULL, TINY, Work, training_batches
 from transformer_lib import Transformer
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import Batch
 from transformer_lib.training import adam, batch_loss
-
-sys.path.insert(0, str(ROOT / "benchmarks"))
-from peers.this import model_config
-from work import FULL, TINY, Work, training_batches
+from workshop.lab.provenance import provenance, write_result
 
 STEPS = 6  # of each precision in a round, and of a process whose memory is watched
 MMAP_THRESHOLD = 2**20  # bytes from which an array gets pages of its own, which go back at once

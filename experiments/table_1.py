@@ -148,7 +148,7 @@ def measure(layer: Layer, lengths: Sequence[int], repeats: int) -> dict[str, Any
 
 def main() -> None:
     """Measure every layer, write the result."""
-    from provenance import provenance, write_result
+    from workshop.lab.provenance import provenance, write_result
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=9, help="calls whose median counts (default: 9)")

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from provenance import provenance, write_result
 
 from transformer_lib import TABLE_3, Transformer, TransformerConfig, count_parameters
 from transformer_lib.config import Table3Row, TrainingConfig
@@ -32,6 +31,7 @@ from transformer_lib.data import Tokenizer, load_pairs, token_batches, train_tok
 from transformer_lib.decoding import translate
 from transformer_lib.evaluation import bleu, exact_match, perplexity
 from transformer_lib.training import adam, passes, train
+from workshop.lab.provenance import provenance, write_result
 
 # The 97.5 % point of Student's distribution, by degrees of freedom: a 95 % interval from 2 to 10 seeds.
 T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}

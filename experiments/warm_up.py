@@ -12,12 +12,12 @@ import time
 from typing import Any
 
 import torch
-from provenance import provenance, write_result
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, learning_rate
 from transformer_lib.data import WordTokenizer, load_pairs, token_batches
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import adam, batch_loss, passes
+from workshop.lab.provenance import provenance, write_result
 
 HIGHEST = [0.001, 0.002, 0.004]
 WARMUP_STEPS = 100

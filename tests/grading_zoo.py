@@ -1,4 +1,4 @@
-"""Submissions for the tests of grading, good, wrong and hostile ones, and a runner of scripts/grade.py."""
+"""Submissions for the tests of grading, good, wrong and hostile ones, and a runner of workshop/course/grade.py."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from exercises import Exercise
+from workshop.course.exercises import Exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = ROOT / ".venv-grading" / "bin" / "python"
@@ -59,8 +59,8 @@ def grade(folder: Path, assignments: Path, out: Path, *options: str) -> str:
     """What `make grade` prints; with the environment of the tests, not of this process."""
     environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "MPLBACKEND"}}
     environment["JUPYTER_PREFER_ENV_PATH"] = "1"
-    command = [PYTHON, ROOT / "scripts" / "grade.py", folder, "--assignments", assignments, "--out", out, *options]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    command = [PYTHON, "-m", "workshop.course.grade", folder, "--assignments", assignments, "--out", out, *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
     log = out / "grading.log"
     assert done.returncode == 0, done.stdout + done.stderr + (log.read_text()[-3000:] if log.exists() else "")
     return done.stdout

@@ -5,9 +5,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import address
 import pytest
-from address import Address, configured, rewrite, stale_files
+
+from workshop.site import address
+from workshop.site.address import Address, configured, rewrite, stale_files
 
 ROOT = Path(__file__).resolve().parents[1]
 OLD, NEW = Address("old", "book"), Address("new", "atlas")

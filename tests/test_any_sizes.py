@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import reference
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -31,6 +30,7 @@ from transformer_lib import (
     learning_rate,
     padding_mask,
     record_attention,
+    reference,
     scaled_dot_product_attention,
     sinusoids,
 )

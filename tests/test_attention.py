@@ -2,13 +2,12 @@ import math
 
 import numpy as np
 import pytest
-import reference
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lib import MultiHeadAttention, attention, causal_mask, scaled_dot_product_attention
+from transformer_lib import MultiHeadAttention, attention, causal_mask, reference, scaled_dot_product_attention
 from transformer_lib.attention import AdditiveAttention, masked_softmax
 
 QUERIES, KEYS, D_K, D_V = 3, 5, 7, 11  # distinct primes: a swapped axis cannot go unnoticed

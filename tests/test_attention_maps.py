@@ -5,10 +5,9 @@ import json
 
 import numpy as np
 import pytest
-import reference
 import torch
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, record_attention
+from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, record_attention, reference
 from transformer_lib.attention_maps import attention_axes, attention_records, heads_removed
 from transformer_lib.decoding import hypothesis_attention
 from transformer_lib.plots import attention_explorer

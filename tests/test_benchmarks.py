@@ -13,19 +13,8 @@ from conftest import ROOT
 BENCHMARKS = ROOT / "benchmarks"
 
 
-@pytest.fixture(autouse=True)
-def benchmarks_importable(monkeypatch):
-    """Its files import one another by their bare names, as scripts do; no other test sees those names."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    yield
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "") or "").startswith(str(BENCHMARKS)):
-            del sys.modules[name]
-
-
 def test_the_batches_are_those_of_the_seed():
-    import work
+    from benchmarks import work
 
     first, again = work.training_batches(work.FULL), work.training_batches(work.FULL)
     for one, other in zip(first, again, strict=True):
@@ -35,7 +24,7 @@ def test_the_batches_are_those_of_the_seed():
 
 
 def test_the_batches_have_the_promised_sizes():
-    import work
+    from benchmarks import work
 
     shape = work.FULL.shape
     assert (shape.d_model, shape.num_layers, shape.num_heads, shape.d_ff) == (256, 3, 8, 1024)
@@ -56,7 +45,7 @@ def test_the_batches_have_the_promised_sizes():
 
 
 def test_sentences_of_a_gpu_batch_are_of_like_length():
-    import work
+    from benchmarks import work
 
     for batch in work.training_batches(work.work_on_gpu("base")):
         lengths = (batch.target_output != work.PAD).sum(1)
@@ -65,7 +54,7 @@ def test_sentences_of_a_gpu_batch_are_of_like_length():
 
 
 def test_a_ratio_is_taken_within_each_round():
-    from work import ratios
+    from benchmarks.work import ratios
 
     found = ratios([10.0, 30.0, 20.0], [10.0, 10.0, 5.0])
     assert found == {"median": 3.0, "min": 1.0, "max": 4.0}
@@ -73,9 +62,10 @@ def test_a_ratio_is_taken_within_each_round():
 
 
 def test_flops_are_those_that_pytorch_counts():
-    import work
-    from peers.this import Peer
     from torch.utils.flop_counter import FlopCounterMode
+
+    from benchmarks import work
+    from benchmarks.peers.this import Peer
 
     # One sentence without padding. PyTorch's count, forward, without the causal half of the decoder's attention to
     # itself, which a kernel with a mask computes whole.
@@ -92,9 +82,9 @@ def test_flops_are_those_that_pytorch_counts():
 
 
 def test_a_peer_whose_loss_does_not_fall_is_refused():
-    import work
-    from peers.torch_nn import Peer
-    from worker import Training
+    from benchmarks import work
+    from benchmarks.peers.torch_nn import Peer
+    from benchmarks.worker import Training
 
     class Idle(Peer):
         def train_step(self, batch, rate):
@@ -108,14 +98,14 @@ def test_a_peer_whose_loss_does_not_fall_is_refused():
 
 @pytest.mark.parametrize("losses", [[3.0, 2.0, math.nan, 1.0], [2.0, 2.0, 2.0, 2.0], [1.0, 2.0]])
 def test_losses_that_do_not_fall_are_refused(losses):
-    import work
+    from benchmarks import work
 
     with pytest.raises(work.WrongWorkError):
         work.check_losses(losses)
 
 
 def test_output_that_ends_early_is_refused():
-    import work
+    from benchmarks import work
 
     work.check_generated([[5, 6], [7, 8]], 2, 2)
     with pytest.raises(work.WrongWorkError, match=r"the work is 2 times 2"):
@@ -125,7 +115,7 @@ def test_output_that_ends_early_is_refused():
 
 
 def test_logits_of_another_shape_are_refused():
-    import work
+    from benchmarks import work
 
     batch = work.training_batches(work.TINY)[0]
     with pytest.raises(work.WrongWorkError, match="the logits have shape"):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import jupytext
 import pytest
-from book_index import read_page
-from defects import DEFECTS
-from exercises import exercises_of
 
 import transformer_lib
+from workshop.course.exercises import exercises_of
+from workshop.lab.defects import DEFECTS
+from workshop.site.book_index import read_page
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ("index", "notation", "glossary")
@@ -59,7 +59,7 @@ def test_a_chapter_has_its_parts(chapter, part):
 
 def test_the_loops_come_before_the_librarys_version(chapter):
     text = chapter.read_text("utf-8")
-    assert 0 < text.index("../tests/reference.py") < text.index("../transformer_lib/")
+    assert 0 < text.index("../transformer_lib/reference.py") < text.index("../transformer_lib/")
 
 
 @every_page

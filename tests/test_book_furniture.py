@@ -4,17 +4,14 @@ import base64
 import io
 from pathlib import Path
 
-import book_cards
-import book_charts
-import book_files
-import book_head
-import book_weight
 import numpy as np
 import pytest
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 from PIL import Image
+
+from workshop.site import book_cards, book_charts, book_files, book_head, book_weight
 
 SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
     <script data-x="1" src="../_static/design-tabs.js?v=2"></script>

@@ -7,13 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import altair as alt
-import book_charts
-import book_pages
-import book_site
 import pytest
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
+
+from workshop.site import book_charts, book_pages, book_site
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -112,7 +111,7 @@ def test_links_and_local_files_pass(warnings: list[str], tmp_path: Path) -> None
 
 
 def test_the_committed_browser_libraries_are_those_that_were_checked_in() -> None:
-    import vendor_js
+    from workshop.site import vendor_js
 
     recorded = (vendor_js.VENDOR / "SHA256SUMS").read_text("utf-8")
     assert vendor_js.checksums() == recorded

@@ -4,10 +4,11 @@ import json
 import subprocess
 from pathlib import Path
 
-import colab_check
 import nbformat
 import pytest
 import yaml
+
+from workshop.site import colab_check
 
 ROOT = Path(__file__).resolve().parents[1]
 

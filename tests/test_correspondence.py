@@ -2,9 +2,10 @@
 
 import re
 
-import correspondence
 import pytest
-from paper_ids import EXCEPTIONS, PAPER_IDS
+
+from workshop.lab import correspondence
+from workshop.lab.paper_ids import EXCEPTIONS, PAPER_IDS
 
 FOUND = {
     "function": correspondence.functions(),

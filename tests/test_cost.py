@@ -5,15 +5,14 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-import reference
 import torch
 from conftest import ROOT
-from cost import forward_flops, intensity, state_bytes, training_flops
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer_lib import Transformer, TransformerConfig, record_attention
+from transformer_lib import Transformer, TransformerConfig, record_attention, reference
 from transformer_lib.data import make_batch
 from transformer_lib.training import TrainingConfig, adam, train
+from workshop.lab.cost import forward_flops, intensity, state_bytes, training_flops
 
 # Widths that no other width equals: an exchanged pair would show.
 SIZES = TransformerConfig(vocabulary_size=23, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=5, d_v=7, p_drop=0.0)

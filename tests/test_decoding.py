@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference
 import torch
 
 from transformer_lib import (
@@ -12,6 +11,7 @@ from transformer_lib import (
     decoding,
     greedy_decode,
     record_attention,
+    reference,
 )
 from transformer_lib.data import WordTokenizer
 from transformer_lib.decoding import beam_hypotheses, evaluation_mode, hypothesis_attention, length_penalty, translate

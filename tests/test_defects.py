@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from defects import DEFECTS
-from open_choices import CHOICES
+
+from experiments.open_choices import CHOICES
+from workshop.lab.defects import DEFECTS
 
 ROOT = Path(__file__).resolve().parents[1]
 

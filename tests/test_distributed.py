@@ -10,10 +10,9 @@ import time
 
 import numpy as np
 import pytest
-import reference
 import torch
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, reference
 from transformer_lib.data import make_batch
 from transformer_lib.distributed import exchange, processes, replica, sum_over_processes
 from transformer_lib.training import adam, train

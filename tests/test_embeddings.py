@@ -2,10 +2,9 @@ import math
 
 import numpy as np
 import pytest
-import reference
 import torch
 
-from transformer_lib import Transformer, TransformerConfig
+from transformer_lib import Transformer, TransformerConfig, reference
 from transformer_lib.embeddings import TokenEmbedding
 
 TINY = TransformerConfig(vocabulary_size=17, num_layers=1, d_model=10, d_ff=7, num_heads=2, d_k=3, d_v=5, p_drop=0.0)

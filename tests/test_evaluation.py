@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import reference
 import torch
 
-from transformer_lib import Transformer, TransformerConfig
+from transformer_lib import Transformer, TransformerConfig, reference
 from transformer_lib.data import load_pairs, make_batch
 from transformer_lib.evaluation import bleu, exact_match, perplexity
 

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
-from book_index import Page, pages_in_order, read_page
-from exercise_context import bound, needed_cells, plain_python, read
-from exercises import Exercise, bare_answer, exercises_of, split_check
-from make_assignments import has_tasks
-from myst_blocks import PageError
-from try_exercises import try_page
+
+from workshop.course.exercise_context import bound, needed_cells, plain_python, read
+from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
+from workshop.course.make_assignments import has_tasks
+from workshop.course.try_exercises import try_page
+from workshop.site.book_index import Page, pages_in_order, read_page
+from workshop.site.myst_blocks import PageError
 
 ROOT = Path(__file__).resolve().parents[1]
 CHAPTERS = [page.name for page in map(read_page, pages_in_order(ROOT)) if has_tasks(page)]

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
-import book_live
 import numpy as np
 import onnx
 import onnxruntime
@@ -26,6 +25,7 @@ from transformer_lib import record_attention
 from transformer_lib.data import load_pairs
 from transformer_lib.decoding import greedy_decode, hypothesis_attention
 from transformer_lib.translator import PRETRAINED, Translator, pretrained_names
+from workshop.site import book_live
 
 ROOT = Path(__file__).resolve().parents[1]
 LIVE = ROOT / "book" / "_static" / "live"
@@ -76,7 +76,7 @@ def test_every_translator_of_the_package_is_exported():
 @every_translator
 def test_the_files_are_those_on_record_and_small(name):
     assert sha256(LIVE / f"{name}.onnx") == ORIGIN[name]["sha256"]
-    stale = f"the weights have changed: run scripts/export_onnx.py {name}"
+    stale = f"the weights have changed: run workshop/site/export_onnx.py {name}"
     assert sha256(PRETRAINED / name / "model.safetensors") == ORIGIN[name]["weights_sha256"], stale
     assert (LIVE / f"{name}.onnx").stat().st_size < 5_000_000
 
@@ -155,11 +155,11 @@ def test_the_exporter_writes_the_same_file_again(tmp_path):
     # A program of its own: the shape checks of the test suite would stand in the exporter's way.
     name = "number_words_en_de"
     program = (
-        "import sys; from pathlib import Path; import export_onnx; "
+        "import sys; from pathlib import Path; from workshop.site import export_onnx; "
         f"Path(sys.argv[1]).write_bytes(export_onnx.export({name!r}))"
     )
     path = tmp_path / "again.onnx"
-    environment = {"PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}", "PATH": "", "HOME": str(tmp_path)}
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program, path], check=True, env=environment, capture_output=True)
     source, target_input = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 9, 8]])
     again, recorded = (run(p, source, target_input) for p in (path, LIVE / f"{name}.onnx"))
@@ -171,7 +171,7 @@ def test_the_exporter_writes_the_same_file_again(tmp_path):
 
 @pytest.mark.slow
 def test_an_unknown_name_is_refused():
-    command = [sys.executable, str(ROOT / "scripts" / "export_onnx.py"), "tatoeba_de_fr"]
+    command = [sys.executable, "-m", "workshop.site.export_onnx", "tatoeba_de_fr"]
     environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
     found = subprocess.run(command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True)
     assert found.returncode == 1

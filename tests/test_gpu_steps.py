@@ -4,9 +4,10 @@ import json
 import subprocess
 import sys
 
-import gpu_steps
 import pytest
 from conftest import ROOT
+
+from experiments import gpu_steps
 
 RECORDED = ROOT / "experiments" / "results" / "gpu_steps.json"
 

@@ -14,11 +14,12 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-import grading_zoo as zoo
-import make_assignments
 import pytest
 from filelock import FileLock
-from make_assignments import chapters
+
+from tests import grading_zoo as zoo
+from workshop.course import make_assignments
+from workshop.course.make_assignments import chapters
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[1]

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from head_ablation import Scorer, groups, habits_of, has_frame, names, places, views
 
+from experiments.head_ablation import Scorer, groups, habits_of, has_frame, names, places, views
 from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.evaluation import bleu
 

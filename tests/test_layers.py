@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-import reference
 import torch
 from torch import nn
 
-from transformer_lib import FeedForward, TransformerConfig
+from transformer_lib import FeedForward, TransformerConfig, reference
 from transformer_lib.layers import AddAndNorm, DecoderLayer, Dropout, EncoderLayer
 
 D_MODEL, D_FF = 14, 23

@@ -2,11 +2,10 @@ import math
 
 import numpy as np
 import pytest
-import reference
 import torch
 import torch.nn.functional as F
 
-from transformer_lib import label_smoothing_loss
+from transformer_lib import label_smoothing_loss, reference
 from transformer_lib.loss import token_losses
 
 VOCABULARY, PAD = 11, 4

@@ -1,9 +1,8 @@
 import numpy as np
 import pytest
-import reference
 import torch
 
-from transformer_lib import causal_mask, padding_mask
+from transformer_lib import causal_mask, padding_mask, reference
 
 
 @pytest.mark.paper("causal-mask")

@@ -5,9 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import multi30k
 import pytest
 
+from experiments import multi30k
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
 

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import make_notebooks
 import pytest
-from address import Address
-from book_index import Index, pages_in_order, read_page
-from myst_blocks import PageError
+
+from workshop.site import make_notebooks
+from workshop.site.address import Address
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.myst_blocks import PageError
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDRESS = Address("owner", "name")
@@ -81,8 +82,8 @@ def root(tmp_path: Path) -> Path:
         "book/references.bib": BIBLIOGRAPHY,
         "book/_static/tree.svg": "<svg/>",
         "library/layers.py": MODULE,
-        "tests/correspondence.py": CORRESPONDENCE,
-        "tests/defects.py": DEFECTS,
+        "workshop/lab/correspondence.py": CORRESPONDENCE,
+        "workshop/lab/defects.py": DEFECTS,
         "experiments/results/seeded_defects.json": json.dumps(RECORDED),
         "LICENSE": "MIT",
     }.items():

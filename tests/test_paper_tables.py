@@ -4,14 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import reference
-import table_1
 import torch
-from paper_tables import FLOPS_PER_SECOND, GPUS, TABLE_1, TABLE_2, TABLE_4, TRAINING_RUNS, training_cost
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from transformer_lib import scaled_dot_product_attention
+from experiments import table_1
+from transformer_lib import reference, scaled_dot_product_attention
+from workshop.lab.paper_tables import FLOPS_PER_SECOND, GPUS, TABLE_1, TABLE_2, TABLE_4, TRAINING_RUNS, training_cost
 
 
 def self_attention(x, _k, _r):

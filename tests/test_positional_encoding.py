@@ -2,10 +2,9 @@ import math
 
 import numpy as np
 import pytest
-import reference
 import torch
 
-from transformer_lib import sinusoids
+from transformer_lib import reference, sinusoids
 from transformer_lib.positional_encoding import LearnedPositions, SinusoidalPositions
 
 LENGTH, D_MODEL = 23, 14

@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-import grade_projects
-import make_projects
 import pytest
 
 import transformer_lib
+from workshop.course import grade_projects, make_projects
 
 ROOT = Path(__file__).resolve().parents[1]
 SKELETON = ROOT / "projects" / "build_the_transformer"
@@ -123,7 +122,7 @@ def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path
     one.mkdir()
     (one / "my_transformer.py").write_text(TASK_11 + INNOCENT, "utf-8")
     marks = tmp_path / "marks.csv"
-    command = [sys.executable, ROOT / "scripts" / "grade_projects.py", "build_the_transformer", tmp_path]
+    command = [sys.executable, "-m", "workshop.course.grade_projects", "build_the_transformer", tmp_path]
     subprocess.run([*command, "--marks", marks], check=True, capture_output=True)
     rows = {row["student"]: row for row in csv.DictReader(marks.read_text("utf-8").splitlines())}
     assert float(rows["untouched"]["total"]) == 0

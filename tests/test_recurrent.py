@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-import reference
 import torch
-from recurrent import AttentiveTranslator, Numbers, RecurrentTranslator, build, write
 from torch import nn
+
+from experiments.recurrent import AttentiveTranslator, Numbers, RecurrentTranslator, build, write
+from transformer_lib import reference
 
 WORDS, D_VECTOR, D_MODEL = 17, 5, 7  # distinct primes: a swapped axis cannot go unnoticed
 SOURCE = torch.tensor([[4, 5, 6, 2], [7, 2, 0, 0]])

@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-import run_queue
+
+from workshop.lab import run_queue
 
 COUNT = """
 import json, pathlib, sys, time
@@ -34,7 +35,9 @@ def repository(tmp_path, monkeypatch):
     (root / "count.py").write_text(COUNT)
     (root / "code.txt").write_text("old")
     (root / ".gitignore").write_text("checkpoints\n")
-    (root / "experiments" / "run_queue.py").write_text(Path(run_queue.__file__).read_text("utf-8"), "utf-8")
+    program = root / "workshop" / "lab" / "run_queue.py"
+    program.parent.mkdir(parents=True)
+    program.write_text(Path(run_queue.__file__).read_text("utf-8"), "utf-8")
     runs = [("first", "count.py first 0.5"), ("broken", "count.py"), ("second", "count.py second 0.01")]
     listed = "".join(f'[[run]]\nname = "{name}"\ncommand = "{command}"\n' for name, command in runs)
     (root / "experiments" / "queue.toml").write_text(listed)
@@ -47,7 +50,7 @@ def repository(tmp_path, monkeypatch):
 
 
 def queue(root, *arguments):
-    command = [sys.executable, "experiments/run_queue.py", "--folder", str(root.parent / "queue"), *arguments]
+    command = [sys.executable, "workshop/lab/run_queue.py", "--folder", str(root.parent / "queue"), *arguments]
     return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=False)
 
 

@@ -9,17 +9,18 @@ import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
-import make_assignments
-import make_notebooks
 import pytest
-from book_index import pages_in_order, read_page
-from book_site import without_solutions
-from exercises import tags
-from grading_zoo import PYTHON
-from make_assignments import chapters
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+
+from tests.grading_zoo import PYTHON
+from workshop.course import make_assignments
+from workshop.course.exercises import tags
+from workshop.course.make_assignments import chapters
+from workshop.site import make_notebooks
+from workshop.site.book_index import pages_in_order, read_page
+from workshop.site.book_site import without_solutions
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "_build" / "html"
@@ -54,7 +55,7 @@ def shown(page: str) -> str:
 def planted(tmp_path: Path) -> Path:
     """The repository with a mark in every secret cell."""
     root = tmp_path / "planted"
-    for name in ("book", "transformer_lib", "tests", "experiments", "benchmarks", "scripts"):
+    for name in ("book", "transformer_lib", "tests", "experiments", "benchmarks", "workshop"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("vendor", "pretrained", "__pycache__"))
     for path in (path for path in ROOT.iterdir() if path.is_file()):
         shutil.copy(path, root / path.name)

@@ -18,9 +18,10 @@ from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from address import configured
-from book_index import pages_in_order
 from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from workshop.site.address import configured
+from workshop.site.book_index import pages_in_order
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from address import configured
 from PIL import Image
 from playwright.sync_api import BrowserContext
 from test_site import CHAPTERS, ROOT, Links, context, origins, recorded, site, unavailable  # noqa: F401  (fixtures)
+
+from workshop.site.address import configured
 
 pytestmark = pytest.mark.slow
 

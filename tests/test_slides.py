@@ -6,14 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import make_slides
 import nbformat
 import pytest
-from address import configured
-from book_index import Index, pages_in_order, read_page
-from plain_markdown import Plain
 from playwright.sync_api import BrowserContext
 from test_site import context, recorded, site
+
+from workshop.site import make_slides
+from workshop.site.address import configured
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.plain_markdown import Plain
 
 __all__ = ["context", "site"]
 ROOT = Path(__file__).resolve().parents[1]
@@ -80,7 +81,7 @@ def test_the_committed_reveal_is_the_one_that_was_checked_in():
 def test_the_decks_open_from_files_whole_and_quietly(site: Path, context: BrowserContext, tmp_path: Path) -> None:
     if not make_slides.NBCONVERT.exists():
         pytest.skip("needs .venv-grading: run `make grading-env`")
-    command = [sys.executable, ROOT / "scripts" / "make_slides.py", "--out", tmp_path]
+    command = [sys.executable, "-m", "workshop.site.make_slides", "--out", tmp_path]
     subprocess.run(command, check=True, capture_output=True)
     decks = sorted(tmp_path.glob("*.html"))
     assert len(decks) == len(make_slides.parts())

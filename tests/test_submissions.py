@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from grading.marks import NO_MARK, Marks, write_canvas, write_generic, write_moodle
-from grading.rebuild import Unreadable, ids, read, rebuild
-from grading.submissions import Submission, find, safe
-from grading.summary import alike, report
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from workshop.course.grading.marks import NO_MARK, Marks, write_canvas, write_generic, write_moodle
+from workshop.course.grading.rebuild import Unreadable, ids, read, rebuild
+from workshop.course.grading.submissions import Submission, find, safe
+from workshop.course.grading.summary import alike, report
 
 ADA_IN_MOODLE = "Ada Lovelace_77_assignsubmission_file"
 CHAPTERS = {

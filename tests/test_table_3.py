@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import table_3
 import torch
 
+from experiments import table_3
 from transformer_lib import TABLE_3, count_parameters
 from transformer_lib.config import TrainingConfig
 

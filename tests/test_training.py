@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 
 import pytest
-import reference
 import torch
 
 from transformer_lib import (
@@ -15,6 +14,7 @@ from transformer_lib import (
     TransformerConfig,
     label_smoothing_loss,
     learning_rate,
+    reference,
 )
 from transformer_lib.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.data import make_batch, token_batches

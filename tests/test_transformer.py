@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference
 import torch
 from torch import nn
 
@@ -17,6 +16,7 @@ from transformer_lib import (
     causal_mask,
     count_parameters,
     record_attention,
+    reference,
 )
 
 TINY = TransformerConfig(vocabulary_size=17, num_layers=2, d_model=10, d_ff=23, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
@@ -67,47 +67,6 @@ def test_the_stacks_equal_pytorchs_transformer_with_copied_weights(norm_order):
     )
     logits = m(SOURCE, TARGET_INPUT)
     torch.testing.assert_close(logits, expected @ m.embedding.weight.T)
-
-
-def pytorch_names(m, names):
-    """Our weights under nn.Transformer's names."""
-    ours = m.state_dict()
-    renamed = {
-        "self_attn": "self_attention",
-        "multihead_attn": "cross_attention",
-        "linear1": "feed_forward.inner",
-        "linear2": "feed_forward.outer",
-    }
-    norms = {
-        "encoder": ["self_attention_norm", "feed_forward_norm"],
-        "decoder": [
-            "self_attention_norm",
-            "cross_attention_norm",
-            "feed_forward_norm",
-        ],
-    }
-    found = {}
-    for name in names:
-        stack, *rest = name.split(".")
-        if rest[0] == "norm":
-            found[name] = ours[name]
-            continue
-        layer, part, kind = f"{stack}.layers.{rest[1]}", rest[2], rest[-1]
-        if part.startswith("norm"):
-            norm = norms[stack][int(part[-1]) - 1]
-            found[name] = ours[f"{layer}.{norm}.norm.{kind}"]
-            continue
-        ours_is = f"{layer}.{renamed[part]}"
-        if kind.startswith("in_proj"):
-            kind = kind.removeprefix("in_proj_")
-            sides = ("query", "key", "value")
-            rows = [f"{ours_is}.{side}_projection.{kind}" for side in sides]
-            found[name] = torch.cat([ours[row] for row in rows])
-        elif rest[3] == "out_proj":
-            found[name] = ours[f"{ours_is}.output_projection.{kind}"]
-        else:
-            found[name] = ours[f"{ours_is}.{kind}"]
-    return found
 
 
 @pytest.mark.paper("causal-mask")

@@ -440,3 +440,47 @@ def _loaded(config: TransformerConfig, weights: dict[str, Tensor]) -> Transforme
         raise ValueError(f"only one of the models has the weights {unlike}; PyTorch's and Marian's own layers match")
     model.load_state_dict({name: weight.clone() for name, weight in weights.items()}, assign=True)
     return model.eval()
+
+
+def pytorch_names(
+    model: Transformer,
+    names: Iterable[str],
+) -> dict[str, Tensor]:
+    """The weights of the stacks under nn.Transformer's names."""
+    ours = model.state_dict()
+    renamed = {
+        "self_attn": "self_attention",
+        "multihead_attn": "cross_attention",
+        "linear1": "feed_forward.inner",
+        "linear2": "feed_forward.outer",
+    }
+    norms = {
+        "encoder": ["self_attention_norm", "feed_forward_norm"],
+        "decoder": [
+            "self_attention_norm",
+            "cross_attention_norm",
+            "feed_forward_norm",
+        ],
+    }
+    found = {}
+    for name in names:
+        stack, *rest = name.split(".")
+        if rest[0] == "norm":
+            found[name] = ours[name]
+            continue
+        layer, part, kind = f"{stack}.layers.{rest[1]}", rest[2], rest[-1]
+        if part.startswith("norm"):
+            norm = norms[stack][int(part[-1]) - 1]
+            found[name] = ours[f"{layer}.{norm}.norm.{kind}"]
+            continue
+        ours_is = f"{layer}.{renamed[part]}"
+        if kind.startswith("in_proj"):
+            kind = kind.removeprefix("in_proj_")
+            sides = ("query", "key", "value")
+            rows = [f"{ours_is}.{side}_projection.{kind}" for side in sides]
+            found[name] = torch.cat([ours[row] for row in rows])
+        elif rest[3] == "out_proj":
+            found[name] = ours[f"{ours_is}.output_projection.{kind}"]
+        else:
+            found[name] = ours[f"{ours_is}.{kind}"]
+    return found

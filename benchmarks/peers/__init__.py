@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from work import BETAS, EPSILON, EPSILON_LS, PAD, PaddedBatch, Shape
+
+from benchmarks.work import BETAS, EPSILON, EPSILON_LS, PAD, PaddedBatch, Shape
 
 
 class Entry(NamedTuple):
@@ -68,7 +69,7 @@ def open_peer(name: str, shape: Shape, device: str = "cpu") -> Any:
     """The adapter of that name, with a model of fresh weights."""
     entry = PEERS[name]
     torch.manual_seed(0)
-    return import_module(f"peers.{entry.module}").Peer(shape, device, entry.bf16)
+    return import_module(f"benchmarks.peers.{entry.module}").Peer(shape, device, entry.bf16)
 
 
 def version_of(name: str) -> str:

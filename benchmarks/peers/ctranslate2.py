@@ -6,9 +6,9 @@ import ctranslate2
 import torch
 from ctranslate2.converters.transformers import BartLoader
 from torch import Tensor
-from work import BOS, EOS, PAD, Shape
 
-from peers.marian import marian
+from benchmarks.peers.marian import marian
+from benchmarks.work import BOS, EOS, PAD, Shape
 
 SPECIAL = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", 3: "<unk>"}
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 from joeynmt.model import build_model
 from joeynmt.search import search
 from torch import Tensor, nn
-from work import BOS, EOS, EPSILON_LS, PAD, PaddedBatch
 
-from peers import TorchPeer
+from benchmarks.peers import TorchPeer
+from benchmarks.work import BOS, EOS, EPSILON_LS, PAD, PaddedBatch
 
 logging.getLogger("joeynmt").setLevel(logging.WARNING)
 

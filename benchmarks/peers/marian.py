@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 from transformers import GenerationConfig, MarianConfig, MarianMTModel
-from work import BOS, EOS, PAD, PaddedBatch, Shape
 
-from peers import TorchPeer
+from benchmarks.peers import TorchPeer
+from benchmarks.work import BOS, EOS, PAD, PaddedBatch, Shape
 
 
 def marian(shape: Shape) -> MarianMTModel:

@@ -6,9 +6,9 @@ import types
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from work import EPSILON_LS, FIRST_WORD, PAD, PaddedBatch
 
-from peers import TorchPeer
+from benchmarks.peers import TorchPeer
+from benchmarks.work import EPSILON_LS, FIRST_WORD, PAD, PaddedBatch
 
 # Filters of training text import these at once; the benchmark calls none of them, and one needs a compiler.
 try:

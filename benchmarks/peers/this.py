@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from work import BETAS, BOS, EOS, EPSILON, EPSILON_LS, PAD, RATE_WARMUP, PaddedBatch, Shape
 
-from peers import TorchPeer
+from benchmarks.peers import TorchPeer
+from benchmarks.work import BETAS, BOS, EOS, EPSILON, EPSILON_LS, PAD, RATE_WARMUP, PaddedBatch, Shape
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
 from transformer_lib.data import Batch
 from transformer_lib.training import StepRecord, adam, train

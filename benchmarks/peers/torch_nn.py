@@ -5,9 +5,9 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from work import BOS, EOS, PAD, PaddedBatch, Shape
 
-from peers import TorchPeer
+from benchmarks.peers import TorchPeer
+from benchmarks.work import BOS, EOS, PAD, PaddedBatch, Shape
 
 LONGEST = 256
 

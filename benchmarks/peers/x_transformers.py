@@ -4,10 +4,10 @@ import math
 
 import torch
 from torch import Tensor, nn
-from work import BOS, EOS, PAD, PaddedBatch
 from x_transformers import XTransformer
 
-from peers import TorchPeer
+from benchmarks.peers import TorchPeer
+from benchmarks.work import BOS, EOS, PAD, PaddedBatch
 
 LONGEST = 256
 

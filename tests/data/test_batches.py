@@ -2,11 +2,11 @@ import itertools
 import threading
 
 import pytest
-import reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from transformer_lib import reference
 from transformer_lib.data import in_background, make_batch, token_batches
 
 SENTENCE = st.lists(st.integers(3, 50), min_size=1, max_size=12)

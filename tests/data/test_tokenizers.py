@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import reference
 
+from transformer_lib import reference
 from transformer_lib.data import (
     SubwordTokenizer,
     Vocabulary,

@@ -1,0 +1,1 @@
+"""Exercises, assignments and grading."""

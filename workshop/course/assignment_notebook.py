@@ -1,0 +1,155 @@
+"""The assignment of a chapter: its exercises as a notebook in the format of nbgrader, solutions in place.
+
+What a student gets is made from this by nbgrader (grading/student_version.py): starters put back, explanations and
+hidden checks taken out. The same chapter always gives the same bytes: each cell is named after its exercise.
+"""
+
+import json
+
+import nbformat
+from nbformat.notebooknode import NotebookNode
+
+from workshop.course.assignment_papers import explanation
+from workshop.course.exercise_context import bound, cells_before, places, read
+from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
+from workshop.site.address import Address
+from workshop.site.book_index import Page
+from workshop.site.make_notebooks import INSTALL, METADATA
+from workshop.site.myst_blocks import Block
+from workshop.site.plain_markdown import Plain, task_words
+
+SCHEMA = 3  # of the metadata that nbgrader 0.9 writes
+INTRODUCTION = """\
+# Exercises: {title}
+
+*Made from the chapter [{title}]({site}{name}.html) of The Executable Transformer.*
+
+Fill in the answer cells, and run the check below each: it says what it finds. A check gives half of the points of its
+exercise; the other half is for checks that the grader runs. Add cells where you like. Leave the checks as they are:
+grading puts the original ones back. Before you hand in, restart the kernel and run all cells."""
+WRITTEN_STARTER = "*Write your answer here.*"
+CHECK = """\
+{definitions}
+
+
+message = {call}
+print(message)
+assert message.startswith({passed!r}), message"""
+HIDDEN = """\
+# The grader runs further checks here.
+### BEGIN HIDDEN TESTS
+{source}
+### END HIDDEN TESTS"""
+
+
+def _nbgrader(grade_id: str, **role: bool | int) -> dict[str, object]:
+    """The metadata by which nbgrader knows a cell."""
+    plain = {"schema_version": SCHEMA, "grade": False, "solution": False, "locked": False, "task": False}
+    return {**plain, "grade_id": grade_id, **role}
+
+
+def code(name: str, source: str, nbgrader: dict[str, object], **book: object) -> NotebookNode:
+    metadata = {"nbgrader": nbgrader, "book": book} if book else {"nbgrader": nbgrader}
+    return nbformat.v4.new_code_cell(source, id=name, metadata=metadata)
+
+
+def text(name: str, source: str, **metadata: object) -> NotebookNode:
+    return nbformat.v4.new_markdown_cell(source, id=name, metadata=metadata)
+
+
+class AssignmentWriter:
+    """Collects the cells of one chapter's assignment."""
+
+    def __init__(self, page: Page, plain: Plain, address: Address):
+        self.page, self.plain, self.address = page, plain, address
+        self.cells: list[NotebookNode] = []
+        self.given: set[int] = set()  # places of the chapter's cells that are already in the assignment
+
+    def write(self) -> list[NotebookNode]:
+        words = {"title": self.plain.inline(self.page.title, 1), "site": self.address.site, "name": self.page.name}
+        install = INSTALL.format(repository=self.address.repository, branch=self.address.branch)
+        self.cells.append(text("introduction", INTRODUCTION.format(**words)))
+        self.cells.append(code("install", install, _nbgrader("install", locked=True), binds=[]))
+        for exercise in exercises_of(self.page):
+            if exercise.is_graded_by_machine:
+                self._setup(exercise)
+            self._statement(exercise)
+            if exercise.is_graded_by_machine:
+                self._machine(exercise)
+            else:
+                self._written(exercise)
+        return self.cells
+
+    def _setup(self, exercise: Exercise) -> None:
+        """The chapter's cells that the exercise stands on, unless an earlier exercise brought them."""
+        sources = cells_before(self.page, self.plain, exercise.line)
+        for place in places(sources, exercise):
+            if place not in self.given:
+                self.given.add(place)
+                name = f"setup-{place:02d}"
+                binds = sorted(bound(sources[place]))
+                self.cells.append(code(name, sources[place], _nbgrader(name, locked=True), binds=binds))
+
+    def _statement(self, exercise: Exercise) -> None:
+        """Title, task and hints as text; a cell that the exercise only shows stays a cell."""
+        number = self.plain.index.numbers.get((self.page.name, exercise.line), "Exercise")
+        options = {"difficulty": exercise.difficulty, "minutes": exercise.minutes, "points": exercise.points}
+        task = task_words(exercise.kind, {**options, "teaches": exercise.teaches})
+        parts = [f"## {number}: {self.plain.inline(exercise.title, exercise.line)}\n\n*{task}*"]
+        pending: list[Block] = []
+
+        def flush() -> None:
+            if rendered := self.plain.render(pending):
+                parts.append(rendered)
+            pending.clear()
+            if parts:
+                self.cells.append(text(f"{exercise.label}-text-{len(self.cells)}", "\n\n".join(parts)))
+            parts.clear()
+
+        for block in exercise.statement:
+            if block.name == "code-cell":
+                flush()
+                name = f"{exercise.label}-shown-{len(self.cells)}"
+                source = block.text.strip("\n")
+                self.cells.append(code(name, source, _nbgrader(name, locked=True), binds=sorted(bound(source))))
+            else:
+                pending.append(block)
+        pending.extend(exercise.hints)
+        flush()
+
+    def _machine(self, exercise: Exercise) -> None:
+        """The answer cell, filled in; the visible check; the hidden check; and the explanation."""
+        label, cells = exercise.label, exercise.cells
+        solution = code(label, cells["solution"], _nbgrader(label, solution=True), starter=cells["answer"])
+        definitions, call = split_check(cells["check"])
+        check = CHECK.format(definitions=definitions, call=call, passed=PASSED)
+        hidden = HIDDEN.format(source=cells["hidden-check"])
+        asked = read(cells["check"]) | read(cells["hidden-check"])
+        names = sorted(asked & (bound(cells["answer"]) | bound(cells["solution"])))
+        points = {"check": exercise.visible_points, "hidden": exercise.points - exercise.visible_points}
+        self.cells.append(solution)
+        for part, source in (("check", check), ("hidden", hidden)):
+            name = f"{label}-{part}"
+            role = _nbgrader(name, grade=True, locked=True, points=points[part])
+            self.cells.append(code(name, source, role, answer=label, names=names))
+        if words := explanation(self.plain, exercise):
+            self.cells.append(text(f"{label}-explanation", words, book={"only": "instructor"}))
+
+    def _written(self, exercise: Exercise) -> None:
+        """One cell of prose, marked by hand; the rubric stands in the instructor's version."""
+        rubric = [f"- {points} points: {self.plain.inline(words, exercise.line)}" for points, words in exercise.rubric]
+        answer = "\n\n".join([explanation(self.plain, exercise), "**Rubric**\n\n" + "\n".join(rubric)])
+        role = _nbgrader(exercise.label, grade=True, solution=True, points=exercise.points)
+        self.cells.append(text(exercise.label, answer, nbgrader=role, book={"starter": WRITTEN_STARTER}))
+
+
+def assignment(page: Page, plain: Plain, address: Address) -> NotebookNode:
+    """The instructor's notebook of a chapter."""
+    metadata = {**METADATA, "book": {"chapter": page.name}}
+    notebook = nbformat.v4.new_notebook(cells=AssignmentWriter(page, plain, address).write(), metadata=metadata)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def assignment_text(notebook: NotebookNode) -> str:
+    return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

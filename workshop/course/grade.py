@@ -1,0 +1,125 @@
+"""Grade what students handed in: marks for the course system, a page of feedback for each, a report on the class.
+
+    make grade SUBMISSIONS=folder [CHAPTER=attention] [OUT=grades]
+
+It writes into OUT: marks/CHAPTER.csv, marks/CHAPTER-moodle.csv, marks/CHAPTER-canvas.csv, feedback/STUDENT/CHAPTER/
+and the same in feedback-CHAPTER.zip, report-CHAPTER.md, and nbgrader's gradebook.db, in which written answers are
+marked by hand. A second run grades only what changed, and keeps the marks given by hand.
+
+STUDENTS' CODE RUNS ON THIS MACHINE, with the rights of the user who starts this, and without a sandbox. It gets
+limited memory, time and file sizes, and no network where the system allows that; it can read what you can read, and
+delete what you can delete. Grade as a user who owns nothing else, in a container, or in bubblewrap:
+
+    bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --bind GRADES GRADES --unshare-net --die-with-parent \\
+          .venv-grading/bin/python -m workshop.course.grade SUBMISSIONS --out GRADES
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import fields
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SHOWN = 20  # files that were left out
+KERNEL_PYTHON = ROOT / ".venv" / "bin" / "python"
+
+try:
+    from workshop.course.grading import submissions as layouts
+    from workshop.course.grading.course import Course
+    from workshop.course.grading.export import export, refresh_feedback
+    from workshop.course.grading.marks import Marks
+    from workshop.course.grading.one import Job, Limits
+    from workshop.course.grading.pool import grade_all
+    from workshop.course.grading.submissions import Submission, find
+except ImportError as error:  # nbgrader lives in an environment of its own
+    raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
+
+
+def is_done(job: Job) -> bool:
+    """Whether this submission was graded before, as it is now."""
+    if not (job.record.exists() and job.autograded.exists()):
+        return False
+    record = json.loads(job.record.read_text("utf-8"))
+    return not record["error"] and record["fingerprint"] == job.fingerprint()
+
+
+def network() -> str:
+    """Try once what the kernels can do without, tell them, and say it in words."""
+    command = [KERNEL_PYTHON, ROOT / "workshop" / "course" / "grading" / "kernel.py", "--probe"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    os.environ["GRADING_NETWORK"] = "0" if said == "no network" else "1"
+    return "no network" if said == "no network" else "the NETWORK (this system does not let a user switch it off)"
+
+
+def run(
+    folder: Path, assignments: Path, out: Path, chapter: str, limits: Limits, at_once: int
+) -> dict[str, list[Marks]]:
+    """Grade a folder; chapter → marks."""
+    the_course = Course(assignments, out)
+    if chapter and chapter not in the_course.chapters:
+        raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
+    submissions, lines = find(folder, the_course.chapters, chapter)
+    for one in submissions:
+        if one.file.resolve().is_relative_to(the_course.root):
+            raise SystemExit(
+                f"{one.file} lies in {the_course.root}, where the marks go and files of the same name are replaced. "
+                "Name another folder for the marks (OUT=…), or move the submissions."
+            )
+    the_course.root.mkdir(parents=True, exist_ok=True)
+    (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
+    by_chapter: dict[str, list[Submission]] = {}
+    for one in submissions:
+        by_chapter.setdefault(one.chapter, []).append(one)
+    for name in by_chapter:
+        the_course.prepare(name)
+    jobs = [Job(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters) for s in submissions]
+    todo = [job for job in jobs if not is_done(job)]
+    words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {network()}"
+    print(f"{len(jobs)} submissions, {len(jobs) - len(todo)} of them graded before. Code gets {words}.", flush=True)
+    for line in lines[:SHOWN]:
+        print(f"  {line}")
+    if len(lines) > SHOWN:
+        print(f"  … and {len(lines) - SHOWN} more, all in the report")
+    grade_all(todo, at_once)
+    refresh_feedback([job for job in jobs if job not in todo])
+    return {name: export(the_course.root, name, found, lines) for name, found in by_chapter.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=layouts.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("submissions", type=Path, help="a folder, in one of the layouts below")
+    parser.add_argument("--chapter", default="", help="the chapter of all files; default: as each file says")
+    parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
+    parser.add_argument("--out", type=Path, default=ROOT / "grades", help="the folder of marks (default: grades)")
+    parser.add_argument("--at-once", type=int, default=2, help="submissions graded at the same time")
+    for limit in fields(Limits):
+        name, what = f"--{limit.name.replace('_', '-')}", limit.metadata["for"]
+        parser.add_argument(name, type=int, default=limit.default, help=f"{what} (default: {limit.default})")
+    given = parser.parse_args()
+    if given.at_once < 1:
+        parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
+    limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
+    start = time.monotonic()
+    try:
+        graded = run(given.submissions, given.assignments, given.out, given.chapter, limits, given.at_once)
+    except KeyboardInterrupt:
+        sys.exit("\nStopped. What was graded is kept; the same command goes on with the rest.")
+    for name, found in graded.items():
+        waiting = sum(len(one.waiting) for one in found)
+        print(
+            f"{name}: {len(found)} marks, {waiting} written answers to mark by hand. See {given.out}/report-{name}.md"
+        )
+    failed = [one.submission.student for found in graded.values() for one in found if one.error]
+    print(f"{time.monotonic() - start:.0f} s.")
+    if failed:
+        sys.exit(f"The grader failed on: {', '.join(failed)}. Look at them by hand.")
+
+
+if __name__ == "__main__":
+    main()

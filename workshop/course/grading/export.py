@@ -1,0 +1,42 @@
+"""After grading: marks, report and archive of a chapter."""
+
+import json
+import zipfile
+from pathlib import Path
+
+from workshop.course.grading import marks, summary
+from workshop.course.grading.course import gradebook
+from workshop.course.grading.one import Job, write_feedback
+from workshop.course.grading.submissions import Submission
+
+
+def export(root: Path, chapter: str, submissions: list[Submission], lines: list[str]) -> list[marks.Marks]:
+    """Write the marks, the report and the archive of feedback for one chapter."""
+    found = []
+    with gradebook(root) as book:
+        for one in submissions:
+            job = Job(root, chapter, one.student, one.file)
+            record = json.loads(job.record.read_text("utf-8"))
+            try:
+                found.append(marks.marks_of(book, one, record))
+            except Exception as error:  # nbgrader has no entry where it failed
+                lines = [*lines, f"{one.student}: NO MARK, {record['error'] or error}"]
+    folder = root / "marks"
+    folder.mkdir(exist_ok=True)
+    if found:
+        marks.write_generic(folder / f"{chapter}.csv", found)
+        marks.write_moodle(folder / f"{chapter}-moodle.csv", found)
+        marks.write_canvas(folder / f"{chapter}-canvas.csv", found, chapter)
+        (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines), "utf-8")
+    with zipfile.ZipFile(root / f"feedback-{chapter}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in found:
+            page = Job(root, chapter, one.submission.student, one.submission.file).feedback
+            if page.exists():
+                archive.write(page, f"{one.submission.page or one.submission.student}.html")
+    return found
+
+
+def refresh_feedback(jobs: list[Job]) -> None:
+    """Write the pages anew of those that were not graded again: they may have got marks or comments by hand."""
+    for job in jobs:
+        write_feedback(job, json.loads(job.record.read_text("utf-8"))["events"])

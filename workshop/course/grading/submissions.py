@@ -1,0 +1,152 @@
+"""Finding what was handed in: which file, whose, and of which chapter.
+
+STUDENT/CHAPTER/CHAPTER.ipynb                           nbgrader's folders, also below `submitted/`
+ada.ipynb, ada_attention.ipynb, ada__week3.ipynb        one folder of files: the student is what stands before _
+lovelaceada_1234_56789_attention.ipynb                  Canvas, `Download Submissions` (also with _LATE_)
+Ada Lovelace_1234_assignsubmission_file_x.ipynb         Moodle, `Download all submissions`
+Ada Lovelace_1234_assignsubmission_file/x.ipynb         the same, in folders
+"""
+
+import hashlib
+import json
+import re
+import unicodedata
+from dataclasses import dataclass
+from pathlib import Path
+
+CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
+MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
+AGAIN = re.compile(r" \(\d+\)$")  # what browsers add to the name of a second download
+SAFE_MARKS = set("_ .@+-")
+NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
+
+
+@dataclass(frozen=True)
+class Submission:
+    """One file that was handed in."""
+
+    file: Path
+    student: str
+    chapter: str
+    name: str = ""
+    moodle: str = ""  # the number that Moodle's grading worksheet calls Participant
+    canvas: str = ""  # the user's number in Canvas
+    page: str = ""  # what course systems expect in the name of a file that goes back to the student
+
+
+def readable(text: str) -> str:
+    """Text without the bytes of a file name that are no UTF-8, which no file of marks could hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def safe(student: str) -> str:
+    """A name for folders: without what means something in a path or a pattern.
+
+    Where that changes more than how an accent is written, a few digits follow, so that two names stay two.
+    """
+    student = unicodedata.normalize("NFC", student).strip()
+    kept = "".join(one if one.isalnum() or one in SAFE_MARKS or _joins(one) else "-" for one in student)
+    kept = kept.strip(" .") or "unnamed"
+    digits = hashlib.sha256(student.encode("utf-8", "surrogateescape")).hexdigest()[:6]
+    return kept if kept == student else f"{kept}-{digits}"
+
+
+def _joins(character: str) -> bool:
+    """Whether a character is part of the letter before it, as the vowel signs of many scripts are."""
+    return unicodedata.category(character) in {"Mn", "Mc"}
+
+
+def _who(stem: str, chapters: set[str]) -> dict[str, str]:
+    """Student and numbers from the name of a file or folder as course systems write it."""
+    stem = AGAIN.sub("", stem)
+    if match := MOODLE.match(stem):
+        return {"student": safe(f"{match['name']} {match['user']}"), "name": match["name"], "moodle": match["user"]}
+    if match := CANVAS.match(stem):
+        return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], "canvas": match["user"]}
+    for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
+        if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}(-\d+)?", stem):  # -1: a second try
+            return {"student": safe(match[1])}
+    return {"student": safe(stem.split("__", maxsplit=1)[0])}
+
+
+def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
+    """The chapter whose answers a file names; by the file's name if it names none; or nothing."""
+    try:
+        text = json.dumps(json.loads(file.read_text("utf-8-sig")))
+    except (ValueError, OSError, RecursionError):
+        text = ""
+    counts = {name: sum(f'"{label}"' in text for label in labels) for name, labels in chapters.items()}
+    best = max(counts, key=lambda name: counts[name], default="")
+    if best and counts[best]:
+        return best
+    named = [name for name in chapters if re.search(rf"(^|_){re.escape(name)}($|[_-])", file.stem)]
+    return max(named, key=len, default="")
+
+
+def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: str) -> Submission | str:
+    """What a file is, by where it lies; or why it is left out."""
+    folders = [*file.relative_to(top).parts[:-1]]
+    if file.suffix.lower() != ".ipynb":
+        return "not a notebook of a student, left out"
+    moodle = next((part for part in folders if MOODLE.match(part)), "")
+    by_nbgrader = len(folders) == 2 and folders[1] in chapters and not moodle
+    if folders and not moodle and not by_nbgrader:
+        return "its folders are of no layout that is understood (grading/submissions.py lists them), left out"
+    chapter = folders[1] if by_nbgrader else chapter_of(file, chapters) or wanted
+    if not chapter:
+        return "of no chapter that can be told; grade it with CHAPTER=…"
+    if wanted and chapter != wanted:
+        return f"of the chapter {chapter}, left out"
+    if by_nbgrader:
+        who = {"student": safe(folders[0]), "name": folders[0], "page": folders[0]}
+    else:
+        who = _who(moodle or file.stem, set(chapters))
+        who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem
+    return Submission(file, chapter=chapter, **{key: readable(value) for key, value in who.items()})
+
+
+def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tuple[list[Submission], list[str]]:
+    """The submissions below a folder, and a line on each file that is none.
+
+    Args:
+        chapters: name → labels of its answers.
+        wanted: the only chapter to grade; files that name no chapter are taken for it.
+
+    Raises:
+        SystemExit: if there is no folder or nothing in it to grade.
+    """
+    if not folder.is_dir():
+        raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it: make grade SUBMISSIONS=…")
+    top = folder / "submitted" if (folder / "submitted").is_dir() else folder
+    found, lines = [], []
+    for file in sorted(path for path in top.rglob("*") if path.is_file()):
+        if any(part.startswith(".") or part in NOBODYS for part in file.relative_to(top).parts):
+            continue
+        submission = _submission(file, top, chapters, wanted)
+        if isinstance(submission, Submission):
+            found.append(submission)
+        else:
+            lines.append(readable(f"{file.relative_to(folder)}: {submission}"))
+    found, twice = _latest(found)
+    if not found:
+        raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, __doc__ or ""]))
+    return found, lines + twice
+
+
+def _is_named_as_nbgrader_wants(one: Submission) -> bool:
+    return one.file.parent.name == one.file.stem == one.chapter
+
+
+def _latest(found: list[Submission]) -> tuple[list[Submission], list[str]]:
+    """One submission of each student and chapter: the newest; in nbgrader's folders first the one of its name."""
+    newest: dict[tuple[str, str], Submission] = {}
+    lines = []
+    order = [(_is_named_as_nbgrader_wants(one), one.file.stat().st_mtime, str(one.file), one) for one in found]
+    for named, *_, submission in sorted(order, key=lambda entry: entry[:3]):
+        key = (submission.student, submission.chapter)
+        if key in newest:
+            left, taken = newest[key].file.name, submission.file.name
+            why = "has the assignment's name" if named else "is newer"
+            lines.append(readable(f"{left}: {taken} of the same student {why}; left out"))
+        newest[key] = submission
+    return sorted(newest.values(), key=lambda one: (one.chapter, one.student)), lines

@@ -1,0 +1,81 @@
+"""Make the two projects for students: an empty Transformer to fill, and a copy of the library with five planted bugs.
+
+    python -m workshop.course.make_projects --out assignments/projects --seed 1
+
+The seed chooses the bugs, so that every class (or every student) can have other ones. The key to the bugs is written
+beside the project, into find_the_bugs-key.json: keep it.
+"""
+
+import argparse
+import json
+import random
+import shutil
+from pathlib import Path
+
+from workshop.lab.defects import DEFECTS, Defect
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROJECTS = ROOT / "projects"
+BUILD, BUGS = "build_the_transformer", "find_the_bugs"
+NUM_BUGS = 5
+# The modules that the students get the tests of; a bug sits in one of these.
+MODULES = ("attention", "masks", "positional_encoding", "embeddings", "layers", "transformer", "loss", "decoding")
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "pretrained")
+
+
+def plantable() -> list[Defect]:
+    """The defects that show with the paper's own settings, in the modules of the project."""
+    return [d for d in DEFECTS if d.file.removesuffix(".py") in MODULES and not d.model and d.runs]
+
+
+def choose(seed: int) -> list[Defect]:
+    """Five defects in five different files, so that each can be looked at by itself."""
+    chance = random.Random(seed)
+    files = chance.sample(sorted({defect.file for defect in plantable()}), NUM_BUGS)
+    return [chance.choice([defect for defect in plantable() if defect.file == file]) for file in sorted(files)]
+
+
+def write_build(folder: Path) -> None:
+    shutil.copytree(PROJECTS / BUILD, folder, ignore=NOT_COPIED, dirs_exist_ok=True)
+
+
+def write_bugs(folder: Path, bugs: list[Defect]) -> None:
+    """The project with these bugs in its copy of the library, and the tests that show them."""
+    shutil.copytree(PROJECTS / BUGS, folder, ignore=NOT_COPIED, dirs_exist_ok=True)
+    library = folder / "transformer_lib"
+    shutil.copytree(ROOT / "transformer_lib", library, ignore=NOT_COPIED, dirs_exist_ok=True)
+    for bug in bugs:
+        source = (library / bug.file).read_text("utf-8")
+        if source.count(bug.right) != 1:
+            raise SystemExit(f"{bug.file} holds {bug.right!r} {source.count(bug.right)} times instead of once")
+        (library / bug.file).write_text(source.replace(bug.right, bug.wrong), "utf-8")
+    tests = folder / "tests"
+    tests.mkdir(exist_ok=True)
+    for name in ("conftest.py", *(f"test_{module}.py" for module in MODULES)):
+        shutil.copy(ROOT / "tests" / name, tests / name)
+
+
+def key(bugs: list[Defect]) -> list[dict[str, str]]:
+    """What was planted, for the one who marks."""
+    return [
+        {"name": b.name, "file": b.file, "right": b.right, "wrong": b.wrong, "caught_by": b.caught_by} for b in bugs
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "assignments" / "projects", help="the folder to write into")
+    parser.add_argument("--seed", type=int, default=0, help="chooses the five bugs")
+    arguments = parser.parse_args()
+    bugs = choose(arguments.seed)
+    for name in (BUILD, BUGS):
+        shutil.rmtree(arguments.out / name, ignore_errors=True)
+    write_build(arguments.out / BUILD)
+    write_bugs(arguments.out / BUGS, bugs)
+    (arguments.out / f"{BUGS}-key.json").write_text(json.dumps(key(bugs), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"{arguments.out}: {BUILD}, and {BUGS} with {NUM_BUGS} bugs of seed {arguments.seed}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Try the exercises of chapters: the starter earns nothing, the solution everything, each wrong answer what it says.
+
+    python -m workshop.course.try_exercises [attention …]
+
+This runs the code of the exercises alone, in one process. `make grade` does the same through nbgrader.
+"""
+
+import argparse
+import contextlib
+import io
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from workshop.course.exercise_context import context, plain_python
+from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
+from workshop.site.address import configured
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.plain_markdown import Plain
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Mark:
+    """What one answer earned, and why."""
+
+    points: int
+    visible: str  # what the visible check said
+    hidden: str  # what the hidden check found; empty if nothing
+    seconds: float
+
+
+def run(source: str, names: dict[str, Any]) -> str:
+    """Run a cell in a namespace; the text of the error, or nothing."""
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(plain_python(source), "<cell>", "exec"), names)  # the book's own code
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def mark(exercise: Exercise, answer: str, names: dict[str, Any]) -> Mark:
+    """The points of one answer."""
+    names = dict(names)
+    start = time.perf_counter()
+    raised = run(answer, names)
+    definitions, call = split_check(exercise.cells["check"])
+    raised = run(f"{definitions}\nmessage_of_the_check = {call}", names) or raised
+    visible = raised or str(names["message_of_the_check"])
+    hidden = raised if raised and "message_of_the_check" not in names else run(exercise.cells["hidden-check"], names)
+    points = exercise.visible_points * visible.startswith(PASSED) + exercise.visible_points * (not hidden)
+    return Mark(points, visible, hidden, time.perf_counter() - start)
+
+
+def prepared(sources: list[str]) -> dict[str, Any]:
+    """The namespace in which an exercise is tried."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for source in sources:
+        if error := run(source, names):
+            raise SystemExit(f"a cell that the exercise stands on failed: {error}\n{source[:500]}")
+    return names
+
+
+def trials(exercise: Exercise) -> list[tuple[str, str, int]]:
+    """What is tried, its code, and the points it must earn."""
+    wrong = [
+        (f"wrong answer, line {wrong.line}", wrong.source, exercise.points - wrong.loses)
+        for wrong in exercise.wrong_answers
+    ]
+    return [
+        ("untouched", exercise.cells["answer"], 0),
+        ("solution", exercise.cells["solution"], exercise.points),
+        *wrong,
+    ]
+
+
+def try_page(name: str, show: bool = True) -> list[str]:
+    """Try every exercise of a page; what did not earn what it should."""
+    pages = [read_page(path) for path in pages_in_order(ROOT)]
+    page = next(page for page in pages if page.name == name)
+    plain = Plain(page, Index(pages, ROOT / "book" / "references.bib"), configured(ROOT), ROOT)
+    faults = []
+    for exercise in (exercise for exercise in exercises_of(page) if exercise.is_graded_by_machine):
+        start = time.perf_counter()
+        sources = context(page, plain, exercise)
+        names = prepared(sources)
+        if show:
+            seconds = time.perf_counter() - start
+            print(f"{exercise.label}: stands on {len(sources)} cells, {seconds:.1f} s")
+        for what, answer, expected in trials(exercise):
+            found = mark(exercise, answer, names)
+            fault = "" if found.points == expected else f" INSTEAD OF {expected}"
+            if show:
+                print(f"  {what}: {found.points} points{fault}, {found.seconds:.2f} s")
+                print(f"    visible: {found.visible}\n    hidden: {found.hidden or 'passed'}")
+            if fault:
+                faults.append(f"{exercise.label}, {what}: {found.points} points{fault}")
+    return faults
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("chapters", nargs="*", help="default: all")
+    every = [path.stem for path in pages_in_order(ROOT)]
+    names = parser.parse_args().chapters or every
+    if unknown := [name for name in names if name not in every]:
+        parser.error(f"no chapter {', '.join(unknown)}; there are: {', '.join(every)}")
+    faults = [fault for name in names for fault in try_page(name)]
+    print("\n".join(faults) or "Every answer earned what it should.")
+    sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""Make the environment .venv from requirements-lock.txt, unless it is there and still right.
+
+    python workshop/environment/make_env.py             .venv, for everything but grading
+    ... --grading                                       .venv-grading, for nbgrader; its kernels run in .venv
+
+Uses nothing but the standard library, and no syntax newer than Python 3.6: its first job is to say clearly that
+Python is too old.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GRADING = "--grading" in sys.argv[1:]
+ENV = ROOT / (".venv-grading" if GRADING else ".venv")
+STAMP = ENV / "complete"
+PROGRAMS = "Scripts" if os.name == "nt" else "bin"
+PYTHON = ENV / PROGRAMS / "python"
+LOCK = "requirements-grading-lock.txt" if GRADING else "requirements-lock.txt"
+# Each kernel would warn that it listens on a port of this machine; in a build that is noise.
+KERNEL_CONFIG = ENV / "etc" / "ipython" / "ipython_kernel_config.py"
+INPUTS = (LOCK, "workshop/environment/make_env.py") if GRADING else (LOCK, "pyproject.toml")
+# The kernel of graded notebooks: the interpreter of .venv, which has torch, so that .venv-grading need not.
+GRADING_KERNEL = ENV / "share" / "jupyter" / "kernels" / "executable-transformer" / "kernel.json"
+
+
+def check_python():
+    if sys.version_info < (3, 11):  # noqa: UP036
+        version = ".".join(map(str, sys.version_info[:3]))
+        sys.exit(
+            f"This project needs Python 3.11 or newer; {sys.executable} is {version}.\n"
+            "Name another one, for example: make book PYTHON=python3.12"
+        )
+    try:
+        __import__("ensurepip")
+        __import__("venv")
+    except ImportError:
+        sys.exit(f"{sys.executable} cannot make environments: install its venv package (on Debian, python3-venv).")
+
+
+def fingerprint():
+    """What the environment is made from: a moved folder or a changed input gives another value."""
+    digest = hashlib.sha256()
+    for name in INPUTS:
+        digest.update((ROOT / name).read_bytes())
+    return f"{ENV}\n{digest.hexdigest()}\n"
+
+
+def install(update):
+    """Install the lock; then this package, whose dependencies are all in the lock, or the kernel for grading."""
+    if update:
+        STAMP.unlink()
+    else:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENV)], check=True)
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    subprocess.run([*pip, "-r", LOCK], check=True, cwd=ROOT)
+    if GRADING:
+        write_grading_kernel()
+        return
+    subprocess.run([*pip, "--no-deps", "--editable", "."], check=True, cwd=ROOT)
+    KERNEL_CONFIG.parent.mkdir(parents=True, exist_ok=True)
+    KERNEL_CONFIG.write_text('c = get_config()  # noqa: F821\nc.IPKernelApp.log_level = "ERROR"\n', "utf-8")
+
+
+def write_grading_kernel():
+    """Tell jupyter how to start the kernel of a submission: in .venv, within limits."""
+    python = ROOT / ".venv" / PROGRAMS / "python"
+    arguments = [str(python), str(ROOT / "workshop" / "course" / "grading" / "kernel.py"), "-f", "{connection_file}"]
+    spec = {"argv": arguments, "display_name": "The Executable Transformer", "language": "python"}
+    GRADING_KERNEL.parent.mkdir(parents=True, exist_ok=True)
+    GRADING_KERNEL.write_text(json.dumps(spec, indent=1), "utf-8")
+
+
+def size_in_gb():
+    return sum(path.lstat().st_size for path in ENV.rglob("*")) / 1e9
+
+
+def wait_for_others():
+    """Hold the lock file of the requirements until this process ends: two commands at once must not both install."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return None
+    file = (ROOT / INPUTS[0]).open("rb")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+
+
+def main():
+    check_python()
+    _held = wait_for_others()
+    wanted = fingerprint()
+    # The stamp is there only while the environment is whole: an interrupted installation starts again.
+    found = STAMP.read_text("utf-8") if STAMP.exists() else ""
+    if found == wanted:
+        return
+    start = time.time()
+    print(f"Making {ENV.name} from {LOCK}: some minutes the first time.", flush=True)
+    try:
+        install(update=found.split("\n")[0] == str(ENV))
+    except subprocess.CalledProcessError:
+        sys.exit("The environment is not finished: see above. The same command tries again.")
+    STAMP.write_text(wanted, "utf-8")
+    print(f"{ENV.name} is ready: {time.time() - start:.0f} s, {size_in_gb():.1f} GB.", flush=True)
+
+
+if __name__ == "__main__":
+    main()

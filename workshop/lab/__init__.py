@@ -1,0 +1,1 @@
+"""What experiments, benchmarks and tests share: provenance, counts, defects, the ids of the paper."""

@@ -1,0 +1,65 @@
+"""Where a recorded number comes from, and the one way to write it down."""
+
+import datetime
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "experiments" / "results"
+
+
+def _commit() -> str:
+    """The commit of the code that runs, marked if the tree has other changes."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return described.stdout.strip() or "unknown"
+
+
+COMMIT = _commit()  # at the start of the run: the tree may move on while it lasts
+
+
+def provenance(seed: int, seconds: float) -> dict[str, Any]:
+    """Command, seed, device, versions, date and duration of a run that ends."""
+    packages = ("torch", "numpy", "tokenizers", "sacrebleu")
+    versions = {"python": platform.python_version()}
+    versions |= {name: version(name) for name in packages}
+    today = datetime.datetime.now(datetime.UTC)
+    return {
+        "command": shlex.join(["python", *_relative(sys.argv)]),
+        "commit": COMMIT,
+        "seed": seed,
+        "device": _device(),
+        "threads": torch.get_num_threads(),
+        "versions": versions,
+        "date": today.strftime("%Y-%m-%d"),
+        "seconds": round(seconds, 1),
+    }
+
+
+def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
+    """Write `experiments/results/NAME.json`, readable and in a fixed order of keys."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _relative(arguments: list[str]) -> list[str]:
+    program = Path(arguments[0]).resolve()
+    return [program.relative_to(ROOT).as_posix() if program.is_relative_to(ROOT) else program.name, *arguments[1:]]
+
+
+def _device() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"CPU, {os.cpu_count()} cores, {platform.machine()}"

@@ -1,0 +1,1 @@
+"""The pages, the notebooks, the slides, the PDF."""

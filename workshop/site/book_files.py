@@ -1,0 +1,112 @@
+"""Files beside the pages: sitemap, robots.txt, 404.html, social pictures, the notebooks to download, and the way in."""
+
+import html
+import shutil
+from pathlib import Path
+from string import Template
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from workshop.site.address import Address
+from workshop.site.book_cards import card, write_if_new
+from workshop.site.book_head import card_of, description_of, plain_text, question_of, tags
+
+NOTEBOOKS = "_downloads/notebooks"
+ENTRANCE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{title}</title>
+<meta http-equiv="refresh" content="0; url={page}">
+<link rel="canonical" href="{address}">{tags}</head>
+<body><p><a href="{page}">{title}</a></p></body>
+</html>
+"""
+
+
+def parts_of(toc: Path) -> list[tuple[str, list[str]]]:
+    """The parts of the book in order, each with its pages."""
+    parts = yaml.safe_load(toc.read_text("utf-8"))["parts"]
+    return [(part["caption"], [chapter["file"] for chapter in part["chapters"]]) for part in parts]
+
+
+def titles_of(app: Sphinx) -> dict[str, str]:
+    return {name: plain_text(title) for name, title in app.env.titles.items()}
+
+
+def write_cards(app: Sphinx, site: Path, parts: list[tuple[str, list[str]]]) -> None:
+    """Draw the social picture of every page."""
+    titles, book = titles_of(app), app.config.html_title
+    part_of = {page: part for part, pages in parts for page in pages}
+    for page, title in titles.items():
+        doctree = app.env.get_doctree(page)
+        question = question_of(doctree)[0] or description_of(doctree)
+        write_if_new(site / card_of(page), card(title, question, part_of.get(page, "A book that runs"), book))
+
+
+def sitemap(addresses: list[str]) -> str:
+    lines = [f"  <url><loc>{html.escape(address)}</loc></url>" for address in addresses]
+    start = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    return "\n".join([start, *lines, "</urlset>\n"])
+
+
+def not_found(home: str, book: str, parts: list[tuple[str, list[str]]], titles: dict[str, str]) -> str:
+    """The page for an address that leads nowhere, at any depth: its links start at the root of the host."""
+    sections = []
+    for part, pages in parts:
+        links = "".join(f'<li><a href="{home}{page}.html">{html.escape(titles[page])}</a></li>' for page in pages)
+        sections.append(f"<section><h2>{html.escape(part)}</h2><ul>{links}</ul></section>")
+    template = Template(Path(__file__).with_name("not_found.html").read_text("utf-8"))
+    return template.substitute(home=home, book=html.escape(book), parts="\n".join(sections))
+
+
+def entrance(app: Sphinx, address: Address) -> str:
+    """The page at the root of the site: it leads to the front page, and describes the book where it is shared."""
+    root, book = app.config.root_doc, app.config.html_title
+    target = f"{address.home}{root}.html"
+    described = tags(book, description_of(app.env.get_doctree(root)), target, address.home + card_of(root), book)
+    return ENTRANCE.format(title=html.escape(book), page=f"{root}.html", address=target, tags=described)
+
+
+def write(app: Sphinx, exception: Exception | None, address: Address) -> None:
+    """Write everything beside the pages."""
+    if exception or app.builder.name != "html":
+        return
+    site, source = Path(app.outdir), Path(app.srcdir)
+    parts, titles = parts_of(source / "_toc.yml"), titles_of(app)
+    write_cards(app, site, parts)
+    pages = [app.config.root_doc, *(page for _, names in parts for page in names)]
+    (site / "sitemap.xml").write_text(sitemap([f"{address.home}{page}.html" for page in pages]), "utf-8")
+    (site / "robots.txt").write_text(f"User-agent: *\nAllow: /\n\nSitemap: {address.home}sitemap.xml\n", "utf-8")
+    home = urlsplit(address.home).path
+    (site / "404.html").write_text(not_found(home, app.config.html_title, parts, titles), "utf-8")
+    (site / "index.html").write_text(entrance(app, address), "utf-8")
+    (site / NOTEBOOKS).mkdir(parents=True, exist_ok=True)
+    for notebook in sorted((source / app.config.book_notebooks_dir).glob("*.ipynb")):
+        shutil.copyfile(notebook, site / NOTEBOOKS / notebook.name)
+
+
+def offer_downloads(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Let the page's menu offer its notebook and its print; the theme offers the source, solutions and all."""
+    groups = [group for group in context.get("header_buttons", []) if group.get("label") == "download-buttons"]
+    if not groups:
+        return
+    buttons = [button for button in groups[0]["buttons"] if button["type"] == "javascript"]
+    for button in buttons:
+        button |= {"text": "Print this page", "icon": "fas fa-print", "tooltip": "Print, or save as PDF"}
+    notebook = f"{Path(page).name}.ipynb"
+    if doctree is not None and (Path(app.srcdir) / app.config.book_notebooks_dir / notebook).exists():
+        link = {
+            "type": "link",
+            "url": context["pathto"](f"{NOTEBOOKS}/{notebook}", 1),
+            "text": "Notebook (.ipynb)",
+            "icon": "fas fa-code",
+            "tooltip": "Download the notebook of this page",
+            "label": "download-notebook-button",
+        }
+        buttons.insert(0, link)
+    groups[0]["buttons"] = buttons

@@ -1,0 +1,123 @@
+"""The head of a page: what a search engine, and a link in a message, say of it.
+
+The description is read from the question box at the top of a chapter, or its first paragraph, so that it cannot go
+stale. Addresses derive from `repository` in _config.yml.
+"""
+
+import html
+import re
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from workshop.site.address import Address
+
+LOGGER = logging.getLogger(__name__)
+
+SHORTEST, LONGEST = 50, 160
+OPENING = "You will be able to "
+# Pages that no chapter writes.
+DESCRIPTIONS = {
+    "search": "Search The Executable Transformer: its equations, functions, experiments, exercises and terms.",
+    "genindex": "The index of The Executable Transformer: the terms that chapters define, and where they do.",
+}
+TEX = (
+    (re.compile(r"\\sqrt\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"), r"√\1"),
+    (re.compile(r"\\(?:text|mathrm|operatorname)\{([^{}]*)\}"), r"\1"),
+    (re.compile(r"-\\infty"), "−∞"),
+    (re.compile(r"\\infty"), "∞"),
+    (re.compile(r"\\times"), "×"),
+    (re.compile(r"[{}]"), ""),
+)
+
+
+def plain_formula(tex: str) -> str:
+    """A short formula as one line of text, √d_k for one."""
+    for pattern, replacement in TEX:
+        tex = pattern.sub(replacement, tex)
+    return tex
+
+
+def plain_text(node: nodes.Node) -> str:
+    """The words of a node, formulas as text."""
+    if isinstance(node, nodes.math):
+        return plain_formula(node.astext())
+    if isinstance(node, nodes.Text):
+        return node.astext()
+    return "".join(plain_text(child) for child in node.children)
+
+
+def shorten(text: str) -> str:
+    """At most LONGEST characters: whole clauses where they are long enough, else whole words and an ellipsis."""
+    text = " ".join(text.split())
+    if len(text) <= LONGEST:
+        return text
+    for mark in (r"\. ", "; ", ": ", r"(?<!\d), "):  # not inside "1, 8 or 32"
+        cuts = [match.start() for match in re.finditer(mark, text[:LONGEST])]
+        if cuts and cuts[-1] >= LONGEST * 2 // 3:
+            return text[: cuts[-1]] + "."
+    return text[: LONGEST - 1].rsplit(" ", 1)[0].rstrip(",;:. ") + "…"
+
+
+def question_of(doctree: nodes.document) -> tuple[str, str]:
+    """The question of a chapter's first box and what its reader will be able to do; empty where it has no box."""
+    for box in doctree.findall(nodes.admonition):
+        if "question" in box["classes"]:
+            title = next(iter(box.findall(nodes.title)), None)
+            first = next(iter(box.findall(nodes.paragraph)), None)
+            return (plain_text(title) if title else "", plain_text(first) if first else "")
+    return "", ""
+
+
+def description_of(doctree: nodes.document) -> str:
+    """One or two sentences on a page, from the page."""
+    question, able = question_of(doctree)
+    if question:
+        able = able.removeprefix(OPENING)
+        return shorten(f"{question} {able[:1].upper()}{able[1:]}")
+    paragraphs = (plain_text(node) for node in doctree.findall(nodes.paragraph))
+    return shorten(" ".join(next(paragraphs, "").replace(" ,", ",").split()))
+
+
+def card_of(page: str) -> str:
+    """The social picture of a page, on the site."""
+    return f"_static/social/{Path(page).name}.png"
+
+
+def tags(title: str, description: str, address: str, picture: str, site_name: str) -> str:
+    """The lines for the head of a page."""
+    properties = {
+        "og:type": "article",
+        "og:site_name": site_name,
+        "og:title": title,
+        "og:description": description,
+        "og:url": address,
+        "og:image": picture,
+        "og:image:width": "1200",
+        "og:image:height": "630",
+        "og:image:alt": f"{title}, a chapter of {site_name}" if title != site_name else site_name,
+    }
+    names = {"description": description, "twitter:card": "summary_large_image"}
+    lines = [f'<meta name="{name}" content="{html.escape(value)}" />' for name, value in names.items()]
+    lines += [f'<meta property="{name}" content="{html.escape(value)}" />' for name, value in properties.items()]
+    return "\n    ".join(["", *lines, ""])
+
+
+def add_tags(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.document | None, address: Address) -> None:
+    """Describe the page in its head; a description that is too short or too long is a warning."""
+    if doctree is None and page not in DESCRIPTIONS:
+        return
+    description = DESCRIPTIONS.get(page) or description_of(doctree)  # type: ignore[arg-type]
+    if not SHORTEST <= len(description) <= LONGEST:
+        LOGGER.warning(
+            "description of %d characters, not %d to %d: %r", len(description), SHORTEST, LONGEST, description,
+            location=page,
+        )  # fmt: skip
+    title = re.sub(r"<[^>]*>", "", html.unescape(context.get("title") or app.config.html_title))
+    picture = address.home + card_of(page if doctree is not None else app.config.root_doc)
+    context["metatags"] = context.get("metatags", "") + tags(
+        title, description, f"{address.home}{page}.html", picture, app.config.html_title
+    )

@@ -1,0 +1,190 @@
+"""Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
+
+The rest of the work is in book_charts.py (charts and pictures), book_live.py (the translator in the browser),
+book_head.py (what others say of a page), book_files.py (files beside the pages), book_weight.py (what a page weighs)
+and book_pages.py (the finished HTML).
+"""
+
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+from workshop.site import (
+    book_charts,
+    book_files,
+    book_head,
+    book_live,
+    book_pages,
+    book_weight,
+    defect_table,
+    paper_table,
+    teaching_plan,
+)
+from workshop.site.address import Address
+from workshop.site.plain_markdown import task_words
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LOGGER = logging.getLogger(__name__)
+SOLUTION = re.compile(r"^```\{solution-start\}.*?^```\{solution-end\}\n```\n", re.DOTALL | re.MULTILINE)
+
+
+def address_of(config: Config) -> Address:
+    """The address of the repository; Jupyter Book hands `repository` of _config.yml to the theme."""
+    theme = config.html_theme_options
+    return Address.from_url(theme["repository_url"], theme.get("repository_branch") or "main")
+
+
+class Correspondence(SphinxDirective):
+    """`{correspondence}`: the table paper → chapter → file → test."""
+
+    def run(self) -> list[nodes.Node]:
+        source = Path(self.env.srcdir, "tests", "correspondence.py")
+        self.env.note_dependency(str(source))
+        table = paper_table.markdown(paper_table.load_rows(source), address_of(self.config))
+        container = nodes.container(classes=["paper-table"])
+        self.state.nested_parse(StringList(table.splitlines(), str(source)), self.content_offset, container)
+        return [container]
+
+
+class SeededDefects(SphinxDirective):
+    """`{seeded-defects}`: the table of faults, what they do, and the tests that catch them."""
+
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        for source in ("workshop/lab/defects.py", "experiments/results/seeded_defects.json"):
+            self.env.note_dependency(str(root / source))
+        table = defect_table.table(root, address_of(self.config))
+        container = nodes.container(classes=["defect-table"])
+        self.state.nested_parse(
+            StringList(table.splitlines(), "workshop/lab/defects.py"), self.content_offset, container
+        )
+        return [container]
+
+
+class TeachingPlan(SphinxDirective):
+    """`{teaching-plan}`: goals, time, exercises and points of every chapter."""
+
+    def run(self) -> list[nodes.Node]:
+        root = Path(self.env.srcdir)
+        for page in root.glob("book/*.md"):
+            self.env.note_dependency(str(page))
+        container = nodes.container(classes=["teaching-plan"])
+        plan = teaching_plan.markdown(root).splitlines()
+        self.state.nested_parse(StringList(plan, "book"), self.content_offset, container)
+        return [container]
+
+
+class Task(SphinxDirective):
+    """`{task}`: kind, difficulty, time and points of an exercise, and what it teaches."""
+
+    required_arguments = 1
+    option_spec: ClassVar = dict.fromkeys(("difficulty", "minutes", "points", "teaches"), directives.unchanged_required)
+
+    def run(self) -> list[nodes.Node]:
+        paragraph = nodes.paragraph(classes=["task"])
+        words, messages = self.state.inline_text(task_words(self.arguments[0], self.options), self.lineno)
+        paragraph += words
+        return [paragraph, *messages]
+
+
+class Rubric(SphinxDirective):
+    """`{rubric}`: what earns the points of an exercise that is marked by hand."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        container = nodes.container(classes=["rubric"])
+        self.state.nested_parse(self.content, self.content_offset, container)
+        return [nodes.rubric("", "Marks"), container]
+
+
+def without_solutions(text: str) -> str:
+    """The source of a page without its solutions, and so without their cells."""
+    return SOLUTION.sub("", text)
+
+
+def folded_checks(text: str) -> str:
+    """The source of a page with the code of the checks folded: on a phone it would fill several screens."""
+    return text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
+
+
+def prepare_exercises(app: Sphinx, _docname: str, source: list[str]) -> None:
+    """Fold the checks; for a course that keeps its solutions (`book_solutions: false`), leave those out."""
+    source[0] = folded_checks(source[0])
+    if not app.config.book_solutions:
+        source[0] = without_solutions(source[0])
+
+
+def silence_thebe(app: Sphinx, _config: Config) -> None:
+    """Jupyter Book always loads sphinx-thebe, whose script fails on a page without a Thebe button."""
+    for name, listeners in app.events.listeners.items():
+        kept = [listener for listener in listeners if not listener.handler.__module__.startswith("sphinx_thebe")]
+        app.events.listeners[name] = kept
+    app.registry.css_files = [(file, options) for file, options in app.registry.css_files if "thebe" not in file]
+
+
+def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Point the Colab button at the generated notebook: Colab cannot open the Markdown source."""
+    groups = [group for group in context.get("header_buttons", []) if group.get("label") == "launch-buttons"]
+    for button in (button for group in groups for button in group["buttons"] if button["text"] == "Colab"):
+        notebook = f"{app.config.book_notebooks_dir}/{Path(pagename).name}.ipynb"
+        if not Path(app.srcdir, notebook).exists():
+            LOGGER.warning("no generated notebook %s; run `make notebooks`", notebook, location=pagename)
+        button["url"] = address_of(app.config).colab(
+            notebook, app.config.html_theme_options["launch_buttons"]["colab_url"]
+        )
+
+
+def set_base(app: Sphinx, config: Config) -> None:
+    """Let Sphinx write the canonical link of every page."""
+    config.html_baseurl = address_of(config).home
+
+
+def add_head(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    book_head.add_tags(app, page, context, doctree, address_of(app.config))
+
+
+def add_downloads(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    book_files.offer_downloads(app, page, context, doctree)
+
+
+def write_files(app: Sphinx, exception: Exception | None) -> None:
+    book_files.write(app, exception, address_of(app.config))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_config_value("book_notebooks_dir", "notebooks", "html")
+    app.add_config_value("book_solutions", True, "env")
+    app.add_directive("correspondence", Correspondence)
+    app.add_directive("task", Task)
+    app.add_directive("teaching-plan", TeachingPlan)
+    app.add_directive("rubric", Rubric, override=True)
+    app.add_directive("seeded-defects", SeededDefects)
+    app.add_directive("live-translator", book_live.LiveTranslator)
+    app.connect("config-inited", silence_thebe)
+    app.connect("config-inited", set_base)
+    app.connect("source-read", prepare_exercises)
+    app.connect("doctree-resolved", book_charts.check_pictures)
+    app.connect("doctree-resolved", book_charts.embed_charts)
+    app.connect("html-page-context", book_charts.add_scripts)
+    app.connect("html-page-context", book_live.add_scripts)
+    app.connect("html-page-context", link_colab, priority=900)
+    app.connect("html-page-context", add_head)
+    app.connect("html-page-context", add_downloads, priority=900)
+    app.connect("build-finished", book_live.write_payloads)
+    # After Jupyter Book's own, which writes the page at the root.
+    app.connect("build-finished", write_files, priority=600)
+    app.connect("build-finished", book_weight.finish, priority=700)
+    app.connect("build-finished", book_pages.finish, priority=800)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,168 @@
+"""Export the translators that come with the package to ONNX, for the page on which they run in the browser.
+
+    python -m workshop.site.export_onnx                     all of them, into book/_static/live/
+    python -m workshop.site.export_onnx tatoeba_de_en       one
+
+One graph holds encoder and decoder: from the source and the target so far to the logits of the next token and to the
+weights of every attention. The 8-bit weights are carried over as they stand in the package. Needs the extra [test].
+"""
+
+import argparse
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from onnx import helper, numpy_helper
+from safetensors.numpy import load_file
+from torch import Tensor, nn
+
+from transformer_lib import Transformer, record_attention, sinusoids
+from transformer_lib.checkpoints import MODEL
+from transformer_lib.positional_encoding import SinusoidalPositions
+from transformer_lib.quantization import SCALE
+from transformer_lib.transformer import named_attentions
+from transformer_lib.translator import PRETRAINED, Translator, pretrained_names
+
+ROOT = Path(__file__).resolve().parents[2]
+LIVE = ROOT / "book" / "_static" / "live"
+LONGEST = 128  # positions in the table: a source of 64 tokens and its 50 more (section 6.1), with room to spare
+OPSET = 18  # what onnxruntime-web has had for years
+PREFIX = "model."  # under which Step keeps the model's weights
+
+
+class PositionTable(SinusoidalPositions):
+    """The first rows of the sinusoids. As a table they are the library's own numbers, to the last bit."""
+
+    def __init__(self, d_model: int):
+        super().__init__(d_model)
+        self.register_buffer("table", sinusoids(LONGEST, d_model))
+
+    def forward(self, states: Tensor) -> Tensor:
+        """The rows for states of this length."""
+        return self.get_buffer("table")[: states.size(1)]
+
+
+class Step(nn.Module):
+    """One step of decoding, without a cache: at these sizes, the sentence so far is read again in milliseconds."""
+
+    def __init__(self, model: Transformer):
+        super().__init__()
+        if model.config.positions != "sinusoidal":
+            raise ValueError(f"positions = {model.config.positions!r}: only 'sinusoidal' can be exported so far")
+        self.model = model.eval()
+        self.model.positions = PositionTable(model.config.d_model)
+        self.names = [name for name, _ in named_attentions(model)]
+
+    def forward(self, source: Tensor, target_input: Tensor) -> tuple[Tensor, ...]:
+        """Logits of the token after target_input, (batch, vocabulary), and the weights of each attention."""
+        with record_attention(self.model) as weights:
+            logits = self.model(source, target_input)
+        return logits[:, -1], *(weights[name] for name in self.names)
+
+
+def float_graph(model: Transformer) -> onnx.ModelProto:
+    """The graph as PyTorch's exporter writes it, with weights in float32 and without the paths of this machine."""
+    step = Step(model)
+    source, target_input = torch.full((2, 5), 4), torch.full((2, 3), 4)  # different, so that no axis is taken as fixed
+    batch, most = torch.export.Dim("batch", min=1, max=64), {"min": 1, "max": LONGEST}
+    shapes = {
+        "source": {0: batch, 1: torch.export.Dim("source_length", **most)},
+        "target_input": {0: batch, 1: torch.export.Dim("target_length", **most)},
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own use of what PyTorch deprecates
+        program = torch.onnx.export(
+            step,
+            (source, target_input),
+            dynamo=True,
+            dynamic_shapes=shapes,
+            output_names=["logits", *step.names],
+            opset_version=OPSET,
+            optimize=False,  # would fold and rename the weights that are to be replaced
+            verbose=False,
+        )
+    graph = program.model_proto  # type: ignore[union-attr]
+    for part in (graph, graph.graph, *graph.graph.node, *graph.graph.initializer, *graph.graph.value_info):
+        part.ClearField("metadata_props")
+    return graph
+
+
+def in_8_bits(graph: onnx.ModelProto, packed: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """The same graph with each packed matrix as its integers and its scales: weight = float(integer) · scale.
+
+    DequantizeLinear would say the same, but a runtime repeats it for every token; Cast and Mul of constants it does
+    once, when it loads the graph.
+    """
+    unpacking = []
+    for weight in list(graph.graph.initializer):
+        name = weight.name.removeprefix(PREFIX)
+        if name + SCALE in packed:
+            graph.graph.initializer.remove(weight)
+            integers, floats, scale = weight.name + ".int8", weight.name + ".float", weight.name + SCALE
+            graph.graph.initializer.append(numpy_helper.from_array(packed[name], integers))
+            graph.graph.initializer.append(numpy_helper.from_array(packed[name + SCALE], scale))
+            unpacking.append(helper.make_node("Cast", [integers], [floats], to=onnx.TensorProto.FLOAT))
+            unpacking.append(helper.make_node("Mul", [floats, scale], [weight.name]))
+    wanted = sum(name.endswith(SCALE) for name in packed)
+    if len(unpacking) != 2 * wanted:
+        raise ValueError(f"{len(unpacking) // 2} of {wanted} packed weights stand in the graph under their names")
+    nodes = [*unpacking, *graph.graph.node]
+    del graph.graph.node[:]
+    graph.graph.node.extend(nodes)
+    onnx.checker.check_model(graph, full_check=True)
+    return graph
+
+
+def export(name: str) -> bytes:
+    """The ONNX file of a translator that comes with the package."""
+    packed = load_file(PRETRAINED / name / MODEL)
+    return in_8_bits(float_graph(Translator.load(name).model), packed).SerializeToString(deterministic=True)
+
+
+def sha256(content: bytes) -> str:
+    """Of a file, as sha256sum writes it."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def origin(name: str, exported: bytes) -> dict[str, Any]:
+    """What the file came from: the weights by their hash, the versions of what wrote it."""
+    packages = ("torch", "onnx", "onnxscript")
+    return {
+        "command": f"python -m workshop.site.export_onnx {name}",
+        "weights": f"transformer_lib/pretrained/{name}/{MODEL}",
+        "weights_sha256": sha256((PRETRAINED / name / MODEL).read_bytes()),
+        "sha256": sha256(exported),
+        "bytes": len(exported),
+        "longest": LONGEST,
+        "versions": {package: version(package) for package in packages},
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", default=pretrained_names(), metavar="NAME")
+    names = parser.parse_args().names
+    if unknown := sorted(set(names) - set(pretrained_names())):
+        raise SystemExit(f"{unknown[0]!r} does not come with the package; known: {', '.join(pretrained_names())}")
+    LIVE.mkdir(parents=True, exist_ok=True)
+    record = LIVE / "provenance.json"
+    known = json.loads(record.read_text("utf-8")) if record.exists() else {}
+    for name in names:
+        exported = export(name)
+        (LIVE / f"{name}.onnx").write_bytes(exported)
+        known[name] = origin(name, exported)
+        print(f"{name}.onnx: {len(exported) / 1e6:.2f} MB")
+    record.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,197 @@
+"""Make the slides of a lecture from the chapters: one deck for each part of the book.
+
+    python -m workshop.site.make_slides            after `make book`; writes _build/slides/
+
+A chapter gives its question, its numbered equations, its figures with the chart's own controls, the exercises that ask
+for a prediction, and its three lines to take away. The words before a figure become the speaker's notes. nbconvert
+turns each deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a network.
+"""
+
+import argparse
+import html
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+from nbformat.notebooknode import NotebookNode
+
+from workshop.course.exercises import exercises_of
+from workshop.site.address import configured
+from workshop.site.book_charts import altair_spec, chart_html
+from workshop.site.book_index import HEADING, Index, Page, pages_in_order, read_page
+from workshop.site.myst_blocks import Block
+from workshop.site.plain_markdown import Plain
+
+ROOT = Path(__file__).resolve().parents[2]
+
+EXECUTED = ROOT / "_build" / "jupyter_execute" / "book"
+SLIDES = ROOT / "slides"
+VENDOR = ROOT / "book" / "_static" / "vendor"
+NBCONVERT = ROOT / ".venv-grading" / "bin" / "jupyter-nbconvert"
+NOT_LECTURED = {"Front matter", "Appendices"}
+EQUATION = re.compile(r"\$\$.*?\\tag\{.*?\$\$", re.DOTALL)
+
+
+@dataclass
+class Slide:
+    """Markdown of one slide, and what the speaker may say."""
+
+    text: str
+    notes: str = ""
+    kind: str = "subslide"  # "slide" begins a chapter
+
+
+def parts() -> list[tuple[str, list[str]]]:
+    """The parts of the book that are lectured: caption and names of the chapters."""
+    contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    return [
+        (part["caption"], [Path(chapter["file"]).stem for chapter in part["chapters"]])
+        for part in contents["parts"]
+        if part["caption"] not in NOT_LECTURED
+    ]
+
+
+def figure(cell: NotebookNode) -> str:
+    """The picture or chart that a cell drew, as HTML in one line; nothing if it drew none."""
+    for output in cell.get("outputs", []):
+        data = output.get("data", {})
+        if spec := altair_spec("".join(data.get("text/html", ""))):
+            return chart_html(spec).replace("\n", " ")
+        if "image/png" in data:
+            alt = html.escape(str(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")))
+            png = "".join(data["image/png"]).replace("\n", "")
+            return f'<img alt="{alt}" src="data:image/png;base64,{png}">'
+    return ""
+
+
+class Lecture:
+    """The slides of one chapter."""
+
+    def __init__(self, page: Page, plain: Plain, executed: NotebookNode):
+        self.page, self.plain = page, plain
+        self.cells = iter([cell for cell in executed.cells if cell.cell_type == "code"])
+        self.heading, self.words = page.title, ""
+        self.slides: list[Slide] = []
+
+    def make(self) -> list[Slide]:
+        self.slides.append(self.opening())
+        inside = False
+        for block in self.page.blocks:
+            cell = next(self.cells) if block.name == "code-cell" else None
+            inside = (inside or block.name in {"exercise-start", "solution-start"}) and block.name != "solution-end"
+            if block.name == "exercise-end":
+                inside = False
+            if inside:
+                continue
+            if block.name == "math" and "\\tag{" in block.text:
+                self.add(self.heading, f"$$\n{block.text.strip()}\n$$", self.words)
+            elif cell is not None and (picture := figure(cell)):
+                self.add(self.heading, picture, self.words)
+            elif block.kind == "text" and "## To take away" not in block.text:
+                self.read(block)
+        return [*self.slides, *self.predictions(), self.ending()]
+
+    def opening(self) -> Slide:
+        """The chapter's question, and what one will be able to do."""
+        box = next(block for block in self.page.blocks if "question" in str(block.options.get("class", "")))
+        question = self.plain.inline(box.argument, box.line)
+        ability = self.plain.inline(box.text, box.line).split("**Know first:**")[0].strip()
+        return Slide(f"# {self.plain.inline(self.page.title, 1)}\n\n**{question}**\n\n{ability}", kind="slide")
+
+    def read(self, block: Block) -> None:
+        """Keep heading and words for the figure that follows; show the paper's numbered equations at once."""
+        text = self.plain.inline(block.text, block.line)
+        for piece in re.split(r"\n\s*\n", text):
+            if match := HEADING.match(piece.strip()):
+                self.heading = match[1]
+            elif equation := EQUATION.search(piece):
+                self.add(self.heading, equation[0], self.words)
+            elif piece.strip():
+                self.words = piece.strip()
+
+    def add(self, heading: str, body: str, notes: str) -> None:
+        where = f'<p class="where">{html.escape(self.page.title)}</p>'
+        self.slides.append(Slide(f"{where}\n\n## {heading}\n\n{body}", notes))
+
+    def predictions(self) -> list[Slide]:
+        """The exercises that ask for a prediction: a vote in the room before anything runs."""
+        asked = [exercise for exercise in exercises_of(self.page) if exercise.kind == "predict"]
+        where = f'<p class="where">{html.escape(self.page.title)}</p>'
+        return [
+            Slide(
+                f"{where}\n\n## Predict: {self.plain.inline(one.title, one.line)}\n\n{self.plain.render(one.statement)}"
+            )
+            for one in asked
+        ]
+
+    def ending(self) -> Slide:
+        text = self.page.path.read_text("utf-8")
+        lines = text[text.index("## To take away") :].split("**Read on.**")[0]
+        return Slide(self.plain.inline(lines.strip(), 1))
+
+
+def cells_of(slide: Slide) -> list[NotebookNode]:
+    shown = nbformat.v4.new_markdown_cell(slide.text, metadata={"slideshow": {"slide_type": slide.kind}})
+    notes = nbformat.v4.new_markdown_cell(slide.notes, metadata={"slideshow": {"slide_type": "notes"}})
+    return [shown, notes] if slide.notes else [shown]
+
+
+def deck(caption: str, lectures: list[list[Slide]]) -> NotebookNode:
+    """The notebook that nbconvert turns into slides."""
+    title = Slide(f"# {caption}\n\nThe Executable Transformer", kind="slide")
+    cells = [cell for slide in [title, *(s for lecture in lectures for s in lecture)] for cell in cells_of(slide)]
+    metadata: dict[str, Any] = {"title": f"{caption} – The Executable Transformer", "language_info": {"name": "python"}}
+    for i, cell in enumerate(cells):
+        cell["id"] = f"slide-{i:03d}"
+    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+
+
+def copy_assets(folder: Path) -> None:
+    """Put what a deck loads beside it; nbconvert expects the style sheets of reveal.js in dist/."""
+    shutil.copytree(VENDOR / "mathjax", folder / "mathjax", dirs_exist_ok=True)
+    (folder / "dist" / "theme").mkdir(parents=True, exist_ok=True)
+    shutil.copy(SLIDES / "vendor" / "reveal.css", folder / "dist")
+    shutil.copy(SLIDES / "slides.css", folder / "dist" / "theme" / "book.css")
+    for source in [*(SLIDES / "vendor").glob("*.js"), SLIDES / "slides.js", *VENDOR.glob("vega*.js")]:
+        shutil.copy(source, folder)
+
+
+def convert(notebook: Path) -> None:
+    """Let nbconvert make the slides, with the template of this project."""
+    options = {"reveal_url_prefix": "assets", "reveal_theme": "book", "template_name": "template"}
+    given = [f"--SlidesExporter.{name}={value}" for name, value in options.items()]
+    where = f"--TemplateExporter.extra_template_basedirs={SLIDES}"
+    subprocess.run([NBCONVERT, "--to", "slides", *given, where, "--log-level", "WARN", notebook], check=True)
+    notebook.unlink()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--out", type=Path, default=ROOT / "_build" / "slides", help="the folder to write")
+    parser.add_argument("--executed", type=Path, default=EXECUTED, help="the executed pages that `make book` leaves")
+    arguments = parser.parse_args()
+    if not arguments.executed.exists():
+        raise SystemExit(f"{arguments.executed} is not there: run `make book` first, which executes the pages")
+    pages = [read_page(path) for path in pages_in_order(ROOT)]
+    index = Index(pages, ROOT / "book" / "references.bib")
+    (arguments.out / "assets").mkdir(parents=True, exist_ok=True)
+    copy_assets(arguments.out / "assets")
+    for number, (caption, names) in enumerate(parts(), 1):
+        lectures = []
+        for page in (index.pages[name] for name in names):
+            executed = nbformat.read(arguments.executed / f"{page.name}.ipynb", 4)
+            lectures.append(Lecture(page, Plain(page, index, configured(ROOT), ROOT), executed).make())
+        path = arguments.out / f"part-{number}.ipynb"
+        path.write_text(json.dumps(deck(caption, lectures)), "utf-8")
+        convert(path)
+        print(f"{path.stem}.slides.html: {caption}, {sum(map(len, lectures)) + 1} slides")
+
+
+if __name__ == "__main__":
+    main()
