@@ -43,7 +43,7 @@ serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@echo "The book is at http://127.0.0.1:$(PORT)/ until Ctrl-C."
 	@$(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
-test: grading-env ## Run all tests (one file, one test: ARGS="tests/test_masks.py -k causal")
+test: grading-env ## Run all tests (one file, one test: ARGS="tests/paper/test_masks.py -k causal")
 	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 test-fast: env ## Run the tests that take no more than a few seconds each

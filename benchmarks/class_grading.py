@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.grading_zoo import PYTHON, answered, hand_in, load
+from workshop.course.grading_zoo import PYTHON, answered, hand_in, load
 from workshop.course.make_assignments import chapters
 
 ROOT = Path(__file__).resolve().parents[1]

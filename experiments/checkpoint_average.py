@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
-from transformer_lib.checkpoints import save_checkpoint
 from transformer_lib.data import WordTokenizer, load_pairs, token_batches
 from transformer_lib.decoding import translate
 from transformer_lib.evaluation import bleu, exact_match, perplexity
+from transformer_lib.run.checkpoints import save_checkpoint
 from transformer_lib.training import adam, passes, train
 from workshop.lab.provenance import provenance, write_result
 

@@ -28,13 +28,14 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.run import gpu_peak
-from transformer_lib import TransformerConfig, cli, count_parameters
+from transformer_lib import TransformerConfig, count_parameters
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
-from transformer_lib.translator import Translator, Weights
+from transformer_lib.run import cli
+from transformer_lib.run.translator import Translator, Weights
 from workshop.lab.cost import training_flops
 from workshop.lab.provenance import RESULTS, provenance, write_result
 

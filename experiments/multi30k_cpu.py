@@ -12,9 +12,10 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from transformer_lib import cli, count_parameters
+from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
-from transformer_lib.translator import Translator
+from transformer_lib.run import cli
+from transformer_lib.run.translator import Translator
 from workshop.lab.provenance import provenance, write_result
 
 MODEL = ["d_model=256", "d_ff=512", "num_layers=2", "num_heads=4", "p_drop=0.1"]

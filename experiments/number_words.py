@@ -15,9 +15,10 @@ from typing import Any
 
 import torch
 
-from transformer_lib import cli, count_parameters
+from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
-from transformer_lib.translator import PRETRAINED, Translator
+from transformer_lib.run import cli
+from transformer_lib.run.translator import PRETRAINED, Translator
 from workshop.lab.provenance import provenance, write_result
 
 NAME = "number_words_en_de"

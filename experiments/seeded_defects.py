@@ -38,13 +38,13 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
     import torch
 
     from transformer_lib import Transformer, TransformerConfig, average_checkpoints, record_attention
-    from transformer_lib.checkpoints import load_checkpoint, save_checkpoint
     from transformer_lib.config import TrainingConfig
     from transformer_lib.data import WordTokenizer
     from transformer_lib.data.batches import token_batches
     from transformer_lib.data.number_words import english_number, german_number
     from transformer_lib.decoding import translate
     from transformer_lib.evaluation import exact_match, perplexity
+    from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
     from transformer_lib.training import adam, passes, train
 
     torch.set_num_threads(1)

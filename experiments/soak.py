@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
-from transformer_lib.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.data import WordTokenizer, in_background, load_pairs
+from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.training import adam, passes, train
 from workshop.lab.provenance import provenance, write_result
 

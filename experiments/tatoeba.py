@@ -15,10 +15,11 @@ from typing import Any
 
 import torch
 
-from transformer_lib import cli, count_parameters
+from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
-from transformer_lib.translator import PRETRAINED, Translator
+from transformer_lib.run import cli
+from transformer_lib.run.translator import PRETRAINED, Translator
 from workshop.lab.provenance import provenance, write_result
 
 MODEL = ["d_model=192", "d_ff=384", "num_layers=2", "num_heads=4", "d_k=48", "d_v=48", "p_drop=0.1"]

@@ -4,13 +4,13 @@ The functions are explained, run and drawn in the book; its tests prove each aga
 """
 
 from .attention import MultiHeadAttention, scaled_dot_product_attention
-from .checkpoints import average_checkpoints
 from .config import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
 from .decoding import beam_search, greedy_decode
 from .layers import FeedForward
 from .loss import label_smoothing_loss
 from .masks import causal_mask, padding_mask
 from .positional_encoding import sinusoids
+from .run.checkpoints import average_checkpoints
 from .training import learning_rate
 from .transformer import Transformer, count_parameters, record_attention
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from .config import TrainingConfig, check_positive
 from .data.batches import Batch, Ids, token_batches
-from .distributed import exchange, processes, replica, sum_over_processes
 from .loss import token_losses
+from .run.distributed import exchange, processes, replica, sum_over_processes
 from .shapes import Scalar
 from .transformer import Transformer
 

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from workshop.course.grading.marks import cell
 from workshop.course.grading.submissions import NOBODYS, readable
-from workshop.course.make_projects import BUGS, BUILD, MODULES, PROJECTS, ROOT
+from workshop.course.make_projects import BUGS, BUILD, PROJECTS, ROOT, copy_tests
 
 MEMORY = 8 * 2**30  # bytes of addresses for one run of the tests; torch alone maps two or three GiB
 RUN = 10  # a run of the tests may take so many times as long as a test
@@ -167,9 +167,7 @@ def _library(folder: Path, taken_over: Path | None, file: str | None) -> None:
         shutil.copy(taken_over / "transformer_lib" / file, folder / "transformer_lib" / file)
     for oracle in ("reference.py", "interop.py"):  # what the tests judge by is never a submission's
         shutil.copy(ROOT / "transformer_lib" / oracle, folder / "transformer_lib" / oracle)
-    (folder / "tests").mkdir()
-    for name in ("conftest.py", *(f"test_{module}.py" for module in MODULES)):
-        shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
+    copy_tests(folder / "tests")
     shutil.copy(PROJECTS / BUGS / "pytest.ini", folder)
 
 

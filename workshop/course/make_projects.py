@@ -50,10 +50,14 @@ def write_bugs(folder: Path, bugs: list[Defect]) -> None:
         if source.count(bug.right) != 1:
             raise SystemExit(f"{bug.file} holds {bug.right!r} {source.count(bug.right)} times instead of once")
         (library / bug.file).write_text(source.replace(bug.right, bug.wrong), "utf-8")
-    tests = folder / "tests"
-    tests.mkdir(exist_ok=True)
-    for name in ("conftest.py", *(f"test_{module}.py" for module in MODULES)):
-        shutil.copy(ROOT / "tests" / name, tests / name)
+    copy_tests(folder / "tests")
+
+
+def copy_tests(folder: Path) -> None:
+    """The tests of these modules, as they lie in the repository."""
+    (folder / "paper").mkdir(parents=True, exist_ok=True)
+    for name in ("conftest.py", *(f"paper/test_{module}.py" for module in MODULES)):
+        shutil.copy(ROOT / "tests" / name, folder / name)
 
 
 def key(bugs: list[Defect]) -> list[dict[str, str]]:

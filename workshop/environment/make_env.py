@@ -70,7 +70,13 @@ def install(update):
 def write_grading_kernel():
     """Tell jupyter how to start the kernel of a submission: in .venv, within limits."""
     python = ROOT / ".venv" / PROGRAMS / "python"
-    arguments = [str(python), str(ROOT / "workshop" / "course" / "grading" / "kernel.py"), "-f", "{connection_file}"]
+    arguments = [
+        str(python),
+        "-P",
+        str(ROOT / "workshop" / "course" / "grading" / "kernel.py"),
+        "-f",
+        "{connection_file}",
+    ]
     spec = {"argv": arguments, "display_name": "The Executable Transformer", "language": "python"}
     GRADING_KERNEL.parent.mkdir(parents=True, exist_ok=True)
     GRADING_KERNEL.write_text(json.dumps(spec, indent=1), "utf-8")

@@ -23,7 +23,7 @@ class Row:
     chapter: str | None  # page name, such as "attention"
     function: str | None  # such as "attention.scaled_dot_product_attention"
     file: str | None
-    test: str | None  # such as "tests/test_attention.py::test_equation_1_equals_the_loops"
+    test: str | None  # such as "tests/paper/test_attention.py::test_equation_1_equals_the_loops"
 
 
 def functions() -> dict[str, list[tuple[str, str]]]:

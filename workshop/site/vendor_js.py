@@ -1,4 +1,4 @@
-"""Copy the pinned browser libraries from a node_modules folder into book/_static/vendor and tests/vendor.
+"""Copy the pinned browser libraries from a node_modules folder into book/_static/vendor and tests/site/vendor.
 
     npm install --ignore-scripts
     python -m workshop.site.vendor_js node_modules
@@ -60,7 +60,7 @@ HOLDERS = {"onnxruntime-web": "Microsoft Corporation", "onnxruntime-common": "Mi
 MATHJAX = ("startup", "core", "input/tex", "output/chtml", "output/chtml/fonts/tex", "a11y/assistive-mml")
 FONTS = "mathjax/es5/output/chtml/fonts/woff-v2"
 # What only the tests of the pages use; it is never served.
-TEST_VENDOR = ROOT / "tests" / "vendor"
+TEST_VENDOR = ROOT / "tests" / "site" / "vendor"
 TEST_FILES = {"axe-core/axe.min.js": "axe.min.js", "axe-core/LICENSE": "LICENSE-axe.txt"}
 SOURCE_MAP = re.compile(rb"\n?//# sourceMappingURL=\S+\s*$")
 

@@ -66,7 +66,6 @@ def main() -> None:
     assert spec.loader
     sys.modules["_grader"] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sys.modules["_grader"])
-    sys.path = [path for path in sys.path if not path or Path(path).resolve() != here]
     runpy.run_module("ipykernel_launcher", run_name="__main__", alter_sys=True)
 
 

@@ -1,0 +1,177 @@
+"""Exercises read from their chapters: what a page must not lack, the cells that an exercise stands on, the marks."""
+
+from pathlib import Path
+
+import pytest
+
+from workshop.course.exercise_context import bound, needed_cells, plain_python, read
+from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
+from workshop.course.make_assignments import has_tasks
+from workshop.course.try_exercises import try_page
+from workshop.site.book_index import Page, pages_in_order, read_page
+from workshop.site.myst_blocks import PageError
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = [page.name for page in map(read_page, pages_in_order(ROOT)) if has_tasks(page)]
+TASK = "```{task} write\n:difficulty: easy\n:minutes: 5\n:points: 4\n:teaches: doubling\n```"
+ANSWER = "```{code-cell}\n:tags: [answer]\n\nx = None\n```"
+CHECK = """```{code-cell}
+:tags: [check]
+
+def check_x(x):
+    return "Right" if x == 4 else "No."
+
+
+print(check_x(x))
+```"""
+HINT = "```{hint}\n:class: dropdown\nCount.\n```"
+SOLUTION = "```{code-cell}\n:tags: [solution]\n\nx = 4\nprint(check_x(x))\n```"
+HIDDEN = "```{code-cell}\n:tags: [hidden-check]\n\nassert x == 4\n```"
+WRONG = "```{code-cell}\n:tags: [wrong-answer]\n:loses: 4\n\nx = 5\n```"
+RUBRIC = "```{rubric}\n- 3: a reason\n- 1: an example,\n  spelled out\n```"
+
+
+def page(tmp_path: Path, *inside: str, solution: tuple[str, ...] = (SOLUTION, HIDDEN, WRONG, WRONG)) -> Page:
+    """A page with one exercise."""
+    start = "```{exercise-start} A title\n:label: ex-one\n```"
+    parts = ["# Page", start, *inside, "```{exercise-end}\n```"]
+    parts += ["```{solution-start} ex-one\n```", *solution, "```{solution-end}\n```"]
+    file = tmp_path / "page.md"
+    file.write_text("\n".join(parts), "utf-8")
+    return read_page(file)
+
+
+def whole(tmp_path: Path) -> Exercise:
+    return exercises_of(page(tmp_path, TASK, "Double 2.", ANSWER, CHECK, HINT))[0]
+
+
+def test_an_exercise_is_read_whole(tmp_path: Path) -> None:
+    exercise = whole(tmp_path)
+    assert (exercise.label, exercise.title, exercise.kind, exercise.points) == ("ex-one", "A title", "write", 4)
+    assert exercise.is_graded_by_machine
+    assert exercise.visible_points == 2
+    assert exercise.cells["answer"] == "x = None"
+    assert exercise.cells["solution"] == "x = 4", "the line that shows the check belongs to the page alone"
+    assert [(wrong.source, wrong.loses) for wrong in exercise.wrong_answers] == [("x = 5", 4)] * 2
+    assert [block.text.strip() for block in exercise.statement] == ["Double 2."]
+
+
+def test_a_written_exercise_has_its_rubric(tmp_path: Path) -> None:
+    (exercise,) = exercises_of(page(tmp_path, TASK, "Why?", solution=("Because.", RUBRIC)))
+    assert not exercise.is_graded_by_machine
+    assert exercise.rubric == [(3, "a reason"), (1, "an example, spelled out")]
+
+
+BROKEN = {
+    "no task": ([ANSWER, CHECK, HINT], None, r"page.md:2: an exercise needs one {task}; this one has 0"),
+    "two tasks": ([TASK, TASK], None, "this one has 2"),
+    "no minutes": ([TASK.replace(":minutes: 5\n", "")], None, "does not say: minutes"),
+    "unknown kind": ([TASK.replace("write", "ponder")], None, "kind 'ponder'; one of predict, write"),
+    "unknown difficulty": ([TASK.replace("easy", "mild")], None, "difficulty 'mild'; one of easy"),
+    "odd points": ([TASK.replace("points: 4", "points: 3")], None, "3 points; give an even number"),
+    "two answers": ([TASK, ANSWER, ANSWER], None, "a second answer cell in ex-one"),
+    "no check": ([TASK, ANSWER, HINT], None, "ex-one has no check cell"),
+    "no hidden check": ([TASK, ANSWER, CHECK, HINT], (SOLUTION, WRONG, WRONG), "has no hidden-check cell"),
+    "one wrong answer": ([TASK, ANSWER, CHECK, HINT], (SOLUTION, HIDDEN, WRONG), "needs two typical wrong answers"),
+    "no points lost": (
+        [TASK, ANSWER, CHECK, HINT],
+        (SOLUTION, HIDDEN, WRONG.replace(":loses: 4\n", ""), WRONG),
+        "needs its option `:loses: POINTS`",
+    ),
+    "no hint": ([TASK, ANSWER, CHECK], None, "ex-one has no hint"),
+    "check without print": ([TASK, ANSWER, CHECK.replace("print(check_x(x))", ""), HINT], None, r"print\(check_…"),
+    "rubric adds up wrong": ([TASK], ("Because.", RUBRIC.replace("3:", "2:")), "do not add up to 4"),
+    "rubric line": ([TASK], ("Because.", "```{rubric}\nfour points\n```"), "- POINTS: what earns them"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_page_error_names_what_is_missing(tmp_path: Path, name: str) -> None:
+    inside, solution, message = BROKEN[name]
+    with pytest.raises(PageError, match=message):
+        exercises_of(page(tmp_path, *inside, **({"solution": solution} if solution else {})))
+
+
+def test_unclosed_and_old_forms_are_errors(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    for text, message in {
+        f"# P\n```{{exercise-start}} T\n:label: ex-one\n```\n{TASK}": "no {exercise-end}",
+        f"# P\n```{{exercise-start}} T\n:label: ex-one\n```\n{TASK}\n```{{exercise-end}}\n```": "no {solution-start}",
+        "# P\n```{exercise} T\n:label: ex-one\nDo.\n```": "write {exercise-start}",
+    }.items():
+        file.write_text(text, "utf-8")
+        with pytest.raises(PageError, match=message):
+            exercises_of(read_page(file))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "ends in one"),
+        ("print(check_a(x))\nprint(check_a(y))", "shows nothing before"),
+        ("print(check_a(x))\ny = 1", "ends in one"),
+        ("print(check_a(x), 1)", "nothing else to print"),
+        ("show(check_a(x))", "nothing else to print"),
+    ],
+)
+def test_a_check_ends_in_one_print(source: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        split_check(source)
+
+
+def test_a_check_is_split_and_an_answer_bared() -> None:
+    definitions, call = split_check("def check_a(x):\n    return 'Right'\n\n\nprint(check_a(f(x)))")
+    assert (definitions, call) == ("def check_a(x):\n    return 'Right'", "check_a(f(x))")
+    assert bare_answer("x = 1\nprint(x)\nprint(check_a(x))\nassert check_a(x)") == "x = 1\nprint(x)"
+
+
+# ── The cells that an exercise stands on ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("y = x + 1", {"x"}),
+        ("x = 1\ny = x", set()),
+        ("x += 1", {"x"}),
+        ("def f(a):\n    return a + g(b)", {"g", "b"}),
+        ("def f():\n    return later\nlater = 1", {"later"}),  # called before? It is safe to bring what it may read
+        ("[x for x in xs if x > low]", {"xs", "low"}),
+        ("for i in items:\n    total = i + start", {"items", "start"}),
+        ("with open(path) as file:\n    text = file.read()", {"path"}),
+        ("try:\n    risky()\nexcept Known as error:\n    print(error)", {"risky"}),
+        ("if flag:\n    x = 1\nelse:\n    x = other", {"flag", "other"}),
+        ("while n:\n    n = step(n)", {"n", "step"}),
+        ("import numpy as np\nnp.ones(3)", set()),
+        ("%pip install x\nprint(y)", {"y"}),
+        ("class C(Base):\n    def f(self):\n        return helper", {"Base", "helper"}),
+        ("f = lambda a: a * scale", {"scale"}),
+        ("print(len(x))", {"x"}),
+    ],
+)
+def test_the_names_that_a_cell_needs(source: str, names: set[str]) -> None:
+    assert names <= read(source) | set(dir(__builtins__))
+    assert read(source) <= names | {"Known", "later"}
+
+
+def test_the_names_that_a_cell_binds() -> None:
+    source = "import a.b\nfrom c import d as e\nx, (y, *z) = 1, (2, 3)\ndef f(q): r = 1\nclass G: h = 2"
+    assert bound(source) == {"a", "e", "x", "y", "z", "f", "G"}
+
+
+def test_magics_are_emptied() -> None:
+    assert plain_python("if x:\n    %pip install y\n!ls") == "if x:\n    pass\npass"
+
+
+def test_cells_are_chosen_back_to_what_they_rest_on() -> None:
+    cells = ["import math", "a = 1", "a = 2", "b = a", "unused = 1", "def f():\n    return math.pi * b"]
+    assert needed_cells(cells, {"f"}) == [0, 2, 3, 5]
+    assert needed_cells(cells, {"a"}) == [2], "the nearest binding before"
+    assert needed_cells(cells, {"nowhere"}) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_every_answer_earns_what_the_chapter_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "book")
+    assert try_page(name, show=False) == []

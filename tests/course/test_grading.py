@@ -1,0 +1,257 @@
+"""The whole way through nbgrader: from the chapters to assignments, from submissions to marks and feedback.
+
+Needs .venv-grading (`make grading-env`, which `make test` runs). Without it the tests are skipped, or fail where
+TRANSFORMER_LIB_REQUIRE_GRADING=1.
+"""
+
+import csv
+import html
+import json
+import os
+import re
+import socket
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+from workshop.course import grading_zoo as zoo
+from workshop.course import make_assignments
+from workshop.course.make_assignments import chapters
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+EXERCISES = {name: exercises for name, (_, _, exercises) in chapters().items()}
+POINTS = {one.label: one.points for one in EXERCISES["attention"] if one.is_graded_by_machine}
+[WRITTEN] = [one for one in EXERCISES["attention"] if not one.is_graded_by_machine]
+ALL, MOST = sum(POINTS.values()), sum(POINTS.values()) + WRITTEN.points
+# One after the other within a test, since two tests run at a time; cells get less time than a class would have.
+ONE_BY_ONE = ("--at-once", "1", "--cell-seconds", "60")
+
+
+def of_the_run(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder that all processes of this test run share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+
+
+@pytest.fixture(scope="session")
+def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All assignments, made once for all processes of the test run."""
+    if not zoo.PYTHON.exists():
+        if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
+            pytest.fail("needs .venv-grading: run `make grading-env`")
+        pytest.skip("needs .venv-grading: run `make grading-env`")
+    shared = of_the_run(tmp_path_factory, "assignments")
+    with FileLock(f"{shared}.lock"):
+        if not (shared / "complete").exists():
+            make_assignments.write_sources(shared)
+            make_assignments.make_release(shared)
+            (shared / "complete").touch()
+    return shared
+
+
+def released(assignments: Path, chapter: str) -> zoo.Notebook:
+    return zoo.load(assignments / "release" / chapter / f"{chapter}.ipynb")
+
+
+def marks(out: Path, chapter: str) -> dict[str, dict[str, str]]:
+    with (out / "marks" / f"{chapter}.csv").open(encoding="utf-8") as file:
+        return {row["student"]: row for row in csv.DictReader(file)}
+
+
+def earned(row: dict[str, str], exercises: list[Any]) -> dict[str, float]:
+    """Exercise → the points that its checks gave."""
+    machine = [one.label for one in exercises if one.is_graded_by_machine]
+    return {label: float(row[f"{label}-check"]) + float(row[f"{label}-hidden"]) for label in machine}
+
+
+@pytest.mark.parametrize("chapter", EXERCISES)
+def test_each_answer_earns_what_the_chapter_says(assignments: Path, tmp_path: Path, chapter: str) -> None:
+    """Through nbgrader: all points for the solutions, none for the starters, less for each typical mistake."""
+    exercises, release = EXERCISES[chapter], released(assignments, chapter)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    machine = [one for one in exercises if one.is_graded_by_machine]
+    expected = {"untouched": {one.label: 0 for one in machine}, "right": {one.label: one.points for one in machine}}
+    zoo.hand_in(folder, "untouched", release)
+    zoo.hand_in(folder, "right", zoo.answered(release, zoo.solutions(exercises)))
+    for number in range(max((len(one.wrong_answers) for one in machine), default=0)):
+        answers, expected[f"wrong{number}"] = zoo.round_of_wrong_answers(exercises, number)
+        zoo.hand_in(folder, f"wrong{number}", zoo.answered(release, answers))
+    zoo.grade(folder, assignments, out, *ONE_BY_ONE)
+    found = marks(out, chapter)
+    outcomes = {student: zoo.record(out, chapter, student)["outcomes"] for student in expected}
+    for student, points in expected.items():
+        assert earned(found[student], exercises) == points, (student, outcomes[student])
+        assert zoo.record(out, chapter, student)["events"] == []
+    written = [one.label for one in exercises if not one.is_graded_by_machine]
+    assert [found["untouched"][label] for label in written] == ["0.0"] * len(written)
+    assert found["untouched"]["not marked yet"] == "", "an answer that was not given needs no marking"
+
+
+@pytest.fixture(scope="module")
+def visited(assignments: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The zoo, graded once for all processes of the test run: the folder of marks, and what was printed."""
+    shared = of_the_run(tmp_path_factory, "zoo")
+    said = shared / "said.txt"
+    with FileLock(f"{shared}.lock"):
+        if not said.exists():
+            printed = visit(assignments, shared / "in", shared / "out")
+            said.write_text(printed, "utf-8")
+    return shared / "out", said.read_text("utf-8")
+
+
+def visit(assignments: Path, folder: Path, out: Path) -> str:
+    """Grade the zoo; what the grader printed."""
+    release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
+    for name, animal in zoo.ZOO.items():
+        zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
+    others = [name for name in EXERCISES if name != "attention"]
+    if others:
+        zoo.hand_in(folder / "other" / "attention", "attention", released(assignments, others[0]))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        network = zoo.NETWORK.format(port=server.getsockname()[1])
+        zoo.hand_in(folder, "network_attention", zoo.answered(release, {**right, "ex-attention-predict": network}))
+        return zoo.grade(folder, assignments, out, "--cell-seconds", "10")
+
+
+@pytest.mark.parametrize("name", zoo.ZOO)
+def test_a_hostile_submission_gets_a_fair_mark(visited: tuple[Path, str], name: str) -> None:
+    out, _ = visited
+    animal = zoo.ZOO[name]
+    record = zoo.record(out, "attention", name)
+    assert record["error"] == ""
+    expected = {label: points * (label not in animal.loses) for label, points in POINTS.items()}
+    assert earned(marks(out, "attention")[name], EXERCISES["attention"]) == expected, record
+    assert animal.event in "; ".join(record["events"])
+    if animal.event:
+        assert animal.event in (out / "report-attention.md").read_text("utf-8")
+
+
+def test_a_flood_of_output_stays_small_on_disk(visited: tuple[Path, str]) -> None:
+    out, _ = visited
+    for name in ("flood", "megabytes"):
+        for folder in ("autograded", "feedback"):
+            size = sum(path.stat().st_size for path in (out / folder / name).rglob("*.*"))
+            assert size < 500_000, (name, folder, size)
+
+
+def test_the_notebook_of_another_chapter_is_told(visited: tuple[Path, str]) -> None:
+    out, _ = visited
+    if len(EXERCISES) < 2:
+        pytest.skip("needs a second chapter with exercises")
+    record = zoo.record(out, "attention", "other")
+    assert "this is the assignment of the chapter" in record["events"][0]
+    assert float(marks(out, "attention")["other"]["points"]) == 0
+
+
+def test_code_that_is_graded_has_no_network_where_that_is_said(visited: tuple[Path, str]) -> None:
+    out, said = visited
+    if "no network" not in said:
+        pytest.skip("this system does not let a user switch the network off")
+    assert (
+        earned(marks(out, "attention")["network"], EXERCISES["attention"])["ex-attention-predict"]
+        == POINTS["ex-attention-predict"]
+    )
+
+
+def test_feedback_teaches_and_keeps_the_hidden_checks(visited: tuple[Path, str]) -> None:
+    out, _ = visited
+    pages = {path.parent.parent.name: path.read_text("utf-8") for path in (out / "feedback").glob("*/*/*.html")}
+    assert set(zoo.ZOO) <= set(pages)
+    assert "Your function returns nothing yet." in pages["untouched"]
+    assert "Not answered: the cell for it is as it was handed out." in pages["untouched"]
+    assert "Not answered" not in pages["stripped"]
+    assert "Right: it equals the loops." in pages["stripped"]
+    hidden = [one.cells["hidden-check"] for one in EXERCISES["attention"] if one.is_graded_by_machine]
+    for student, page in pages.items():
+        assert not re.search(r"<script|<link|@import|\bsrc=[\"'](?!data:)|url\(", page), student
+        assert "default-src 'none'" in page
+        assert len(page) < 200_000, student
+        text = html.unescape(re.sub(r"<[^>]+>", "", page))
+        for source in hidden:
+            lines = [line.strip() for line in source.splitlines() if len(line.strip()) > 30]
+            assert not [line for line in lines if line in text], student
+
+
+def test_files_for_course_systems(visited: tuple[Path, str]) -> None:
+    out, _ = visited
+    with (out / "marks" / "attention-moodle.csv").open(encoding="utf-8") as file:
+        moodle = {row["Identifier"]: row for row in csv.DictReader(file)}
+    assert moodle["stripped"]["Grade"] == f"{ALL:.1f}"
+    assert moodle["stripped"]["Maximum Grade"] == f"{MOST:.1f}"
+    with (out / "marks" / "attention-canvas.csv").open(encoding="utf-8") as file:
+        head, possible, *rows = csv.reader(file)
+    assert head == ["Student", "ID", "SIS Login ID", "Section", "attention"]
+    assert possible == ["    Points Possible", "", "", "", f"{MOST:.1f}"]
+    assert ["stripped", "", "stripped", "", f"{ALL:.1f}"] in rows
+
+
+def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: Path, tmp_path: Path) -> None:
+    release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
+    folder, out = tmp_path / "in", tmp_path / "out"
+    zoo.hand_in(folder, "ada", zoo.answered(release, {**right, "ex-attention-design": "Train two models."}))
+    zoo.hand_in(folder, "bob", release)
+    assert "0 of them graded before" in zoo.grade(folder, assignments, out, *ONE_BY_ONE)
+    assert marks(out, "attention")["ada"]["not marked yet"] == "ex-attention-design"
+    first = (out / "records" / "attention" / "ada.json").stat().st_mtime_ns
+    with sqlite3.connect(out / "gradebook.db") as book:  # what the form for written answers does
+        book.execute("UPDATE grade SET manual_score = 5, needs_manual_grade = 0 WHERE needs_manual_grade")
+    zoo.hand_in(folder, "bob", zoo.answered(release, right))
+    said = zoo.grade(folder, assignments, out, *ONE_BY_ONE)
+    assert "2 submissions, 1 of them graded before" in said
+    assert "bob" in said
+    found = marks(out, "attention")
+    assert {name: float(row["points"]) for name, row in found.items()} == {"ada": ALL + 5, "bob": ALL}
+    assert found["ada"]["not marked yet"] == ""
+    assert (out / "records" / "attention" / "ada.json").stat().st_mtime_ns == first
+    assert f"{ALL + 5} of {MOST}" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
+
+
+def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: Path) -> None:
+    zoo.hand_in(tmp_path / "submitted", "ada", released(assignments, "attention"))
+    (file,) = tmp_path.rglob("*.ipynb")
+    before = file.read_bytes()
+    with pytest.raises(AssertionError, match="Name another folder for the marks"):
+        zoo.grade(tmp_path, assignments, tmp_path)
+    assert file.read_bytes() == before
+
+
+def test_the_untaken_are_named_on_the_screen(assignments: Path, tmp_path: Path) -> None:
+    zoo.hand_in(tmp_path / "in", "ada", released(assignments, "attention"))
+    (tmp_path / "in" / "essay.docx").write_bytes(b"?")
+    said = zoo.grade(tmp_path / "in", assignments, tmp_path / "out", *ONE_BY_ONE)
+    assert "essay.docx: not a notebook of a student, left out" in said
+
+
+def test_one_chapter_alone_leaves_the_others_in_place(tmp_path: Path) -> None:
+    make_assignments.write_sources(tmp_path, ["attention"])
+    table = (tmp_path / "exercises.csv").read_bytes()
+    make_assignments.write_sources(tmp_path, ["masks"])
+    assert {path.name for path in (tmp_path / "source").iterdir()} == {"attention", "masks"}
+    assert {path.stem for path in (tmp_path / "rubrics").iterdir()} == {"attention", "masks"}
+    assert (tmp_path / "exercises.csv").read_bytes() == table
+
+
+def test_the_same_chapters_give_the_same_bytes(assignments: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    make_assignments.write_sources(again)
+    make_assignments.make_release(again)
+    names = [path.relative_to(again) for path in again.rglob("*") if path.is_file()]
+    assert len(names) == 3 * len(EXERCISES) + 1
+    for name in names:
+        assert (again / name).read_bytes() == (assignments / name).read_bytes(), name
+
+
+def test_the_release_keeps_our_starters(assignments: Path) -> None:
+    for chapter, exercises in EXERCISES.items():
+        release = released(assignments, chapter)
+        for one in exercises:
+            source = "".join(zoo.cell(release, one.label)["source"])
+            assert source == one.cells.get("answer", "*Write your answer here.*")
+        text = json.dumps(release)
+        assert "YOUR CODE HERE" not in text
+        assert "HIDDEN TESTS" not in text
+        assert not any("explanation" in one["id"] for one in release["cells"])

@@ -1,0 +1,321 @@
+"""The two projects for students: empty they earn nothing, solved everything, and a hostile one stops nobody else."""
+
+import csv
+import inspect
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import transformer_lib
+from workshop.course import grade_projects, make_projects
+
+ROOT = Path(__file__).resolve().parents[2]
+SKELETON = ROOT / "projects" / "build_the_transformer"
+RATE = "    return d_model**-0.5 * min(step_num**-0.5, step_num * warmup_steps**-1.5)"
+TASK_11 = (SKELETON / "my_transformer.py").read_text("utf-8")
+TASK_11 = TASK_11.replace('    raise NotImplementedError("task 11: learning_rate")', RATE)
+# Words and names of the student's own, which are no use of PyTorch's attention or of the library.
+INNOCENT = """
+# Compare with nn.MultiheadAttention and transformer_lib.
+class Own:
+    class MultiheadAttention:
+        pass
+
+
+own = Own.MultiheadAttention, nn.Linear, torch.nn.functional.softmax
+"""
+SHARED = """\
+causal_mask padding_mask scaled_dot_product_attention sinusoids label_smoothing_loss learning_rate greedy_decode
+beam_search MultiHeadAttention FeedForward Transformer""".split()
+
+
+@pytest.fixture
+def skeleton(monkeypatch):
+    """The module that students start from."""
+    monkeypatch.syspath_prepend(str(SKELETON))
+    sys.modules.pop("my_transformer", None)
+    import my_transformer
+
+    yield my_transformer
+    sys.modules.pop("my_transformer")
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_skeleton_has_the_public_face_of_the_library(skeleton, name):
+    mine = list(inspect.signature(getattr(skeleton, name)).parameters)
+    theirs = list(inspect.signature(getattr(transformer_lib, name)).parameters)
+    assert theirs[: len(mine)] == mine
+
+
+def test_the_skeleton_has_the_librarys_parameters(skeleton):
+    sizes = {"vocabulary_size": 13, "num_layers": 2, "d_model": 12, "d_ff": 20, "num_heads": 3, "d_k": 4, "d_v": 5}
+    mine = skeleton.Transformer(skeleton.TransformerConfig(**sizes))
+    theirs = transformer_lib.Transformer(transformer_lib.TransformerConfig(**sizes))
+    assert {n: p.shape for n, p in mine.named_parameters()} == {n: p.shape for n, p in theirs.named_parameters()}
+
+
+def test_five_bugs_sit_in_five_files_and_the_seed_chooses_them():
+    chosen = [make_projects.choose(seed) for seed in range(20)]
+    assert all(len({bug.file for bug in bugs}) == make_projects.NUM_BUGS for bugs in chosen)
+    assert make_projects.choose(3) == make_projects.choose(3)
+    assert len({tuple(bug.name for bug in bugs) for bugs in chosen}) > 15
+
+
+def test_the_key_stays_outside_the_students_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["make_projects.py", "--out", str(tmp_path), "--seed", "5"])
+    make_projects.main()
+    key = json.loads((tmp_path / "find_the_bugs-key.json").read_text("utf-8"))
+    given = {path: path.read_text("utf-8") for path in (tmp_path / "find_the_bugs").rglob("*") if path.is_file()}
+    for bug in key:
+        assert bug["wrong"] in given[tmp_path / "find_the_bugs" / "transformer_lib" / bug["file"]]
+    assert not any(path.name in {"defects.py", "find_the_bugs-key.json"} for path in given)
+
+
+def solved(folder: Path) -> None:
+    """A submission of the first project: the library under the student's name, without PyTorch's own attention."""
+    package = folder / "my_transformer"
+    shutil.copytree(ROOT / "transformer_lib", package, ignore=make_projects.NOT_COPIED)
+    (package / "interop.py").unlink()
+    source = (package / "attention.py").read_text("utf-8")
+    fused = "F.scaled_dot_product_attention(query, key, value, attn_mask=mask)"
+    assert fused in source
+    written_out = source.replace(fused, "scaled_dot_product_attention(query, key, value, mask)[0]")
+    (package / "attention.py").write_text(written_out, "utf-8")
+    with (package / "__init__.py").open("a", encoding="utf-8") as file:
+        file.write(
+            "\nfrom .embeddings import TokenEmbedding\nfrom .layers import AddAndNorm, DecoderLayer, EncoderLayer\n"
+        )
+
+
+HOSTILE = {
+    "syntax": ("def broken(:\n", "could not be imported: SyntaxError: invalid syntax"),
+    "leaves": ("import os\nos._exit(0)\n", "without a whole report"),
+    "loops": ("while True:\n    pass\n", "stopped after"),
+    "prints": ("while True:\n    print('x' * 1000)\n", "stopped after"),
+}
+
+
+@pytest.mark.slow
+def test_submissions_that_cannot_run_get_nothing_and_stop_nobody(tmp_path):
+    for student, (source, _) in HOSTILE.items():
+        (tmp_path / student).mkdir()
+        (tmp_path / student / "my_transformer.py").write_text(source, "utf-8")
+    (tmp_path / "empty").mkdir()
+    for student, (_, remark) in {**HOSTILE, "empty": ("", "no my_transformer.py")}.items():
+        never_ends = remark == "stopped after"
+        marked = grade_projects.grade_build(tmp_path / student, seconds=0.5 if never_ends else 30)
+        assert sum(marked.points.values()) == 0
+        assert remark in marked.remark, student
+
+
+@pytest.mark.slow
+def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path):
+    (tmp_path / "untouched").mkdir()
+    shutil.copy(SKELETON / "my_transformer.py", tmp_path / "untouched")
+    solved(tmp_path / "solved")
+    one = tmp_path / "task-11"
+    one.mkdir()
+    (one / "my_transformer.py").write_text(TASK_11 + INNOCENT, "utf-8")
+    marks = tmp_path / "marks.csv"
+    command = [sys.executable, "-m", "workshop.course.grade_projects", "build_the_transformer", tmp_path]
+    subprocess.run([*command, "--marks", marks], check=True, capture_output=True)
+    rows = {row["student"]: row for row in csv.DictReader(marks.read_text("utf-8").splitlines())}
+    assert float(rows["untouched"]["total"]) == 0
+    assert float(rows["task-11"]["total"]) == 2
+    tests = [name for name in rows["solved"] if name.startswith("test_")]
+    assert len(tests) >= 30
+    assert all(float(rows["solved"][name]) > 0 for name in tests), rows["solved"]
+    assert float(rows["solved"]["total"]) == sum(grade_projects.worth().values())
+    assert {row["remark"] for row in rows.values()} == {""}
+
+
+def hand_in(folder: Path, files: dict[str, str]) -> Path:
+    """A submission of these files."""
+    for name, source in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(source, "utf-8")
+    return folder
+
+
+READY_MADE = """\
+import torch.nn.functional as F
+from torch import nn
+from torch.nn import TransformerEncoderLayer as Mine
+
+
+def attend(query, key, value):
+    from transformer_lib.attention import masked_softmax
+    return F.scaled_dot_product_attention(query, key, value), nn.MultiheadAttention
+"""
+
+
+@pytest.mark.slow
+def test_what_the_student_did_not_write_earns_nothing_and_the_remark_says_so(tmp_path):
+    source = f"from transformer_lib import count_parameters, TransformerConfig, {', '.join(SHARED)}\n"
+    source += "from transformer_lib.embeddings import TokenEmbedding\n"
+    source += "from transformer_lib.layers import AddAndNorm, DecoderLayer, EncoderLayer\n"
+    imports = grade_projects.grade_build(hand_in(tmp_path / "imports", {"my_transformer.py": source}), 60)
+    assert sum(imports.points.values()) == 0
+    assert "my_transformer may not import it: write this part yourself" in imports.remark
+    files = {"__init__.py": TASK_11, "other.py": READY_MADE, "old.py": "print 'old'\n"}
+    hidden = hand_in(tmp_path / "hidden" / "my_transformer", files).parent
+    marked = grade_projects.grade_build(hidden, 60)
+    assert sum(marked.points.values()) == 0
+    assert marked.remark == (
+        "2 points withheld: AssertionError: written by you, please: "
+        "my_transformer/other.py:3 torch.nn.TransformerEncoderLayer, "
+        "my_transformer/other.py:7 transformer_lib.attention.masked_softmax, "
+        "my_transformer/other.py:8 torch.nn.MultiheadAttention, "
+        "my_transformer/other.py:8 torch.nn.functional.scaled_dot_product_attention"
+    )
+
+
+FORGED = """\
+import os
+with open("report.xml", "w") as file:
+    case = '<testcase name="{}"><properties><property name="points" value="1000"/></properties></testcase>'
+    names = ("test_1_a_mask_hides_keys", "test_own", "test_nothing_is_left_to_ready_made_attention")
+    file.write("<testsuites>" + "".join(case.format(name) for name in names) + "</testsuites>")
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_no_submission_brings_its_own_tests_or_points(tmp_path):
+    files = {
+        "__init__.py": (SKELETON / "my_transformer.py").read_text("utf-8"),
+        "test_own.py": "def test_own(record_property):\n    record_property('points', 1000)\n",
+        "conftest.py": "import os\nos._exit(0)\n",
+        "pytest.ini": "[pytest]\naddopts = --no-such-option\n",
+    }
+    own = hand_in(tmp_path / "own" / "my_transformer", files).parent
+    marked = grade_projects.grade_build(own, 60)
+    assert (sum(marked.points.values()), marked.remark) == (0, "")
+    assert "test_own" not in marked.points
+    marked = grade_projects.grade_build(hand_in(tmp_path / "forged", {"my_transformer.py": FORGED}), 60)
+    assert sum(marked.points.values()) == grade_projects.worth()["test_1_a_mask_hides_keys"] == 2
+
+
+def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path) -> list[dict[str, str]]:
+    """The rows of marks.csv."""
+    arguments = ["build_the_transformer", str(submissions), "--marks", str(marks)]
+    monkeypatch.setattr(sys, "argv", ["grade_projects.py", *arguments])
+    grade_projects.main()
+    return list(csv.DictReader(marks.read_text("utf-8").splitlines()))
+
+
+def test_an_odd_folder_becomes_a_remark_and_the_class_is_marked(tmp_path, monkeypatch, capsys):
+    dangling = hand_in(tmp_path / "class" / "dangling" / "my_transformer", {"__init__.py": ""})
+    (dangling / "data").symlink_to("nowhere")
+    for name in ("empty", "__MACOSX", ".git"):
+        (tmp_path / "class" / name).mkdir()
+    hand_in(tmp_path / "class", {"ada.zip": "", ".DS_Store": ""})
+    rows = grade(monkeypatch, tmp_path / "class", tmp_path / "new" / "marks.csv")
+    assert [row["student"] for row in rows] == ["dangling", "empty"]
+    assert rows[0]["remark"].startswith("could not be marked: [Errno 2] No such file or directory: ")
+    assert rows[1]["remark"] == "no my_transformer.py"
+    printed = capsys.readouterr().out
+    assert "2 submissions marked" in printed
+    assert "Left out, for these are no folders: ada.zip. Unpack archives." in printed
+
+
+def test_marks_hold_any_name_and_no_formula(tmp_path):
+    odd = grade_projects.Marked("=HYPERLINK(1)", {"a": 1.0}, "@SUM(1)")
+    unreadable = grade_projects.Marked("\udcff", {})  # a byte that is not UTF-8 in the name of a folder
+    grade_projects.write_marks([odd, unreadable], tmp_path / "marks.csv")
+    lines = (tmp_path / "marks.csv").read_text("utf-8").splitlines()
+    assert lines == ["student,total,remark,a", "'=HYPERLINK(1),1.0,'@SUM(1),1.0", "\\udcff,0,,0"]
+
+
+def test_marks_are_written_after_each_submission(tmp_path, monkeypatch):
+    def second_never_ends(submission: Path, _seconds: float) -> grade_projects.Marked:
+        if submission.name == "b":
+            raise KeyboardInterrupt
+        return grade_projects.Marked(submission.name, {"test": 3.0})
+
+    monkeypatch.setattr(grade_projects, "grade_build", second_never_ends)
+    for name in "ab":
+        (tmp_path / "class" / name).mkdir(parents=True)
+    with pytest.raises(KeyboardInterrupt):
+        grade(monkeypatch, tmp_path / "class", tmp_path / "marks.csv")
+    assert (tmp_path / "marks.csv").read_text("utf-8").splitlines() == ["student,total,remark,test", "a,3.0,,3.0"]
+
+
+def test_without_folders_the_message_says_what_is_wanted(tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match="missing is no folder: name the one that holds a folder for each student"):
+        grade(monkeypatch, tmp_path / "missing", tmp_path / "marks.csv")
+    hand_in(tmp_path / "class", {"ada.zip": ""})
+    with pytest.raises(SystemExit, match="holds no folder.*Left out, for these are no folders: ada.zip"):
+        grade(monkeypatch, tmp_path / "class", tmp_path / "marks.csv")
+
+
+def test_a_report_that_breaks_off_is_a_remark(tmp_path, monkeypatch):
+    def breaks_off(*_arguments, cwd: Path, **_options) -> None:
+        (cwd / "report.xml").write_text("<testsuites><testcase na", "utf-8")
+
+    monkeypatch.setattr(subprocess, "run", breaks_off)
+    cases, remark = grade_projects.run_tests(tmp_path, [], 1)
+    assert (cases, remark) == ([], "the tests ended without a whole report: the process was killed or left")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "m.py:1: in <module>\n    1/0\nE   ZeroDivisionError: division by zero",
+            "ZeroDivisionError: division by zero",
+        ),
+        ("E     File 'x', line 1\nE       else: x\nE   SyntaxError: invalid syntax", "SyntaxError: invalid syntax"),
+        ("E   AssertionError: first\nE   assert not ['x']", "AssertionError: first"),
+        ("E   ImportError: no (/a/folder/my_transformer.py)", "ImportError: no (my_transformer.py)"),
+        (
+            "ImportError while importing 't.py'.\nE   ModuleNotFoundError: No module 'x'",
+            "ModuleNotFoundError: No module 'x'",
+        ),
+        ("Traceback:\n  File 'm.py', line 1, in <module>\nSystemExit: bye", "SystemExit: bye"),
+        ("E   KeyError", "KeyError"),
+        ("E   Odd: one", "Odd: one"),
+        ("", "collection failure"),
+        (f"E   ValueError: {'x' * 10_000}", f"ValueError: {'x' * 288}"),
+    ],
+)
+def test_a_remark_is_the_first_errors_message_in_one_line(text, expected):
+    error = ElementTree.Element("error", message="collection failure")
+    error.text = text
+    assert grade_projects.said(error, Path("/a/folder")) == expected
+
+
+def test_the_help_says_how_long_a_submission_may_take(tmp_path, monkeypatch, capsys):
+    limits = []
+
+    def too_long(command, timeout: float, **_options) -> None:
+        limits.append(timeout)
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", too_long)
+    make_projects.write_bugs(tmp_path, [])
+    marked = grade_projects.grade_bugs(tmp_path, 7, make_projects.key(make_projects.choose(0)))
+    assert limits == [10 * 7] * (make_projects.NUM_BUGS + 1)
+    assert marked.remark == "stopped after 70 s"
+    monkeypatch.setattr(sys, "argv", ["grade_projects.py", "--help"])
+    with pytest.raises(SystemExit):
+        grade_projects.main()
+    said = " ".join(capsys.readouterr().out.split())
+    assert "each run of the tests ten times as long" in said
+    assert "find_the_bugs one for each bug and one of everything" in said
+
+
+@pytest.mark.slow
+def test_each_bug_counts_by_itself(tmp_path):
+    bugs = make_projects.choose(1)
+    make_projects.write_bugs(tmp_path / "first", bugs[1:])
+    first = grade_projects.grade_bugs(tmp_path / "first", 60, make_projects.key(bugs))
+    assert first.points[bugs[0].name] == sum(first.points.values()) == grade_projects.POINTS_A_BUG
+    make_projects.write_bugs(tmp_path / "mended", [])
+    mended = grade_projects.grade_bugs(tmp_path / "mended", 60, make_projects.key(bugs))
+    assert sum(mended.points.values()) == 25

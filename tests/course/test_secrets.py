@@ -1,0 +1,145 @@
+"""What only an instructor may see, solutions, hidden checks and typical mistakes, is in nothing that is published."""
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from workshop.course import make_assignments
+from workshop.course.exercises import tags
+from workshop.course.grading_zoo import PYTHON
+from workshop.course.make_assignments import chapters
+from workshop.site import make_notebooks
+from workshop.site.book_index import pages_in_order, read_page
+from workshop.site.book_site import without_solutions
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "_build" / "html"
+SECRET = {"solution", "hidden-check", "wrong-answer"}
+
+
+def secret_lines() -> dict[str, str]:
+    """Line of a secret cell that stands nowhere else in the book, the package and its tests → page and role."""
+    pages = [read_page(path) for path in pages_in_order(ROOT)]
+    cells = [(page.name, block) for page in pages for block in page.blocks if block.name == "code-cell"]
+    public = "\n".join(without_solutions(path.read_text("utf-8")) for path in pages_in_order(ROOT))
+    code = [*(ROOT / "transformer_lib").rglob("*.py"), *(ROOT / "tests").glob("*.py")]
+    public += "\n".join(path.read_text("utf-8") for path in code)
+    found = {}
+    for name, block in ((name, block) for name, block in cells if SECRET & set(tags(block))):
+        for line in map(str.strip, block.text.splitlines()):
+            if len(line) > 30 and line not in public:
+                found[line] = f"{name}, {tags(block)[0]}"
+    return found
+
+
+def leaked(text: str, lines: dict[str, str]) -> list[str]:
+    return [f"{where}: {line}" for line, where in lines.items() if line in text]
+
+
+def shown(page: str) -> str:
+    """The words of an HTML page, of its listings too, where each token stands in a tag of its own."""
+    return html.unescape(re.sub(r"<[^>]+>", "", page))
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """The repository with a mark in every secret cell."""
+    root = tmp_path / "planted"
+    for name in ("book", "transformer_lib", "tests", "experiments", "benchmarks", "workshop"):
+        shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("vendor", "pretrained", "__pycache__"))
+    for path in (path for path in ROOT.iterdir() if path.is_file()):
+        shutil.copy(path, root / path.name)
+    for path in pages_in_order(root):
+        lines, page = path.read_text("utf-8").splitlines(), read_page(path)
+        secret = [block for block in page.blocks if block.name == "code-cell" and SECRET & set(tags(block))]
+        for number, block in sorted(enumerate(secret), reverse=True):
+            lines.insert(block.body_line - 1, f"# planted-{page.name}-{number}")
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+    return root
+
+
+@pytest.mark.slow
+def test_a_mark_in_every_secret_reaches_the_instructor_and_no_student(
+    planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(make_assignments, "ROOT", planted)
+    out = tmp_path / "assignments"
+    names = make_assignments.write_sources(out)
+    for name in names:
+        assert f"planted-{name}-" in (out / "source" / name / f"{name}.ipynb").read_text("utf-8"), "the marks work"
+    public = make_notebooks.all_notebooks(planted)
+    assert len(public) > len(names)
+    assert not [name for name, text in public.items() if "planted-" in text]
+    for path in pages_in_order(planted):
+        assert "planted-" not in without_solutions(path.read_text("utf-8")), path.name
+    if not PYTHON.exists():
+        pytest.skip("needs .venv-grading for the release: run `make grading-env`")
+    make_assignments.make_release(out)
+    for name in names:
+        assert "planted-" not in (out / "release" / name / f"{name}.ipynb").read_text("utf-8"), name
+
+
+def test_the_committed_notebooks_hold_no_secret() -> None:
+    lines = secret_lines()
+    assert len(lines) >= 3 * len(chapters())
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        text = path.read_text("utf-8").replace('\\"', '"')
+        assert leaked(text, lines) == [], path.name
+
+
+def test_sources_lose_their_solutions_and_nothing_else() -> None:
+    gated = "Before.\n\n```{solution-start} ex-a\n:class: dropdown\n```\nSecret.\n\n```{code-cell}\nx\n```\n"
+    assert without_solutions(f"{gated}```{{solution-end}}\n```\n\nAfter.\n") == "Before.\n\n\nAfter.\n"
+    for path in pages_in_order(ROOT):
+        page = path.read_text("utf-8")
+        assert without_solutions(page).count("\n```{exercise-start}") == page.count("\n```{exercise-start}")
+
+
+def test_a_leak_into_a_highlighted_listing_is_seen() -> None:
+    hidden = {line: where for line, where in secret_lines().items() if "hidden-check" in where}
+    page = highlight("\n".join(hidden), PythonLexer(), HtmlFormatter())
+    assert {line for line in hidden if line in shown(page)} == set(hidden)
+
+
+@pytest.mark.slow
+def test_the_built_site_holds_no_hidden_check() -> None:
+    if not (SITE / "index.html").exists():
+        pytest.skip("the site is not built: run `make book` first")
+    hidden = {line: where for line, where in secret_lines().items() if "hidden-check" in where}
+    for path in sorted([*SITE.rglob("*.html"), *SITE.rglob("searchindex.js")]):
+        assert leaked(shown(path.read_text("utf-8")), hidden) == [], path.name
+    every = secret_lines()
+    for path in sorted(path for path in SITE.rglob("*") if path.suffix in {".ipynb", ".md"}):  # to download
+        assert leaked(path.read_text("utf-8").replace('\\"', '"'), every) == [], path.name
+
+
+@pytest.mark.slow
+def test_the_package_holds_no_page_and_no_assignment(tmp_path: Path) -> None:
+    """The wheel, where setuptools can build it without the network."""
+    if int(version("setuptools").split(".")[0]) < 77:
+        pytest.skip("needs setuptools of at least 77 to build the package")
+    sources = tmp_path / "sources"  # not in the checkout, where setuptools leaves files behind
+    sources.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, sources / name)
+    shutil.copytree(ROOT / "transformer_lib", sources / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*command, "--wheel-dir", tmp_path, sources], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        assert {name.split("/")[0].split("-")[0] for name in names} == {"transformer_lib"}
+        pages = [name for name in names if name.endswith((".md", ".ipynb"))]
+        assert all("/pretrained/" in name for name in pages), "the cards of the packed translators, and no page"
+        texts = [archive.read(name).decode("utf-8", "ignore") for name in names]
+    assert leaked("\n".join(texts), secret_lines()) == []

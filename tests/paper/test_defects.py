@@ -1,0 +1,75 @@
+"""The tests bite: each seeded defect, applied to a copy of the package, makes them fail."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.open_choices import CHOICES
+from workshop.lab.defects import DEFECTS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run_tests(package_folder, *names):
+    """Run these tests of the fast suite against the copy of the package that lies in this folder."""
+    arguments = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
+    where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *(str(ROOT / "tests" / n) for n in names)]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))} | {
+        "OMP_NUM_THREADS": "1"
+    }
+    # The working folder comes first on the path of `python -m`, so the copy is imported and not the original.
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments, *where],
+        cwd=package_folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def copy_package(folder):
+    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "transformer_lib"
+
+
+def test_there_are_enough_and_no_two_are_the_same():
+    assert len(DEFECTS) >= 30
+    assert len({(d.file, d.right, d.wrong) for d in DEFECTS}) == len({d.name for d in DEFECTS}) == len(DEFECTS)
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
+def test_a_defect_is_one_place_of_the_package_and_names_a_test(defect):
+    source = (ROOT / "transformer_lib" / defect.file).read_text("utf-8")
+    assert source.count(defect.right) == 1, f"{defect.file} should hold {defect.right!r} once"
+    file, _, name = defect.caught_by.partition("::")
+    assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8")
+
+
+@pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice.file], ids=lambda choice: choice.name)
+def test_a_choice_turned_the_other_way_is_one_place_of_the_package(choice):
+    assert (ROOT / "transformer_lib" / choice.file).read_text("utf-8").count(choice.right) == 1
+
+
+@pytest.mark.slow
+def test_without_a_defect_the_copy_passes(tmp_path):
+    copy_package(tmp_path)
+    done = run_tests(tmp_path, *sorted({defect.caught_by for defect in DEFECTS}))
+    assert done.returncode == 0, done.stdout[-1500:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
+def test_a_seeded_defect_is_caught(defect, tmp_path):
+    path = copy_package(tmp_path) / defect.file
+    faulty = path.read_text("utf-8").replace(defect.right, defect.wrong)
+    path.write_text(faulty, "utf-8")
+    done = run_tests(tmp_path, defect.caught_by)
+    assert done.returncode == 1, done.stdout[-1500:] + done.stderr[-500:]
+    failed = rf"^FAILED .*tests/{re.escape(defect.caught_by)}"
+    assert re.search(failed, done.stdout, re.MULTILINE)

@@ -1,0 +1,127 @@
+import json
+import math
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from transformer_lib import Transformer, TransformerConfig, reference
+from transformer_lib.data import load_pairs, make_batch
+from transformer_lib.evaluation import bleu, exact_match, perplexity
+
+TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
+
+
+def test_bleu_of_a_perfect_translation_is_100_and_says_how():
+    score, signature, *_ = bleu(["The cat sat on the mat."], ["The cat sat on the mat."])
+    assert score == pytest.approx(100)
+    assert signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:")
+
+
+def test_a_score_comes_with_its_parts():
+    found = bleu(["a b c d"], ["a b c d e"], tokenize="none")
+    assert found.precisions == (100.0,) * 4
+    assert found.brevity_penalty == pytest.approx(math.exp(1 - 5 / 4))
+    assert found.length_ratio == pytest.approx(4 / 5)
+    assert found.score == pytest.approx(100 * found.brevity_penalty)
+    assert bleu(["a b c d e f"], ["a b c d e"], tokenize="none").brevity_penalty == 1
+
+
+def test_bleu_equals_the_formula_worked_by_hand():
+    # Matching n-grams: 5 of 6 words, 3 of 5 pairs, 2 of 4 triples, 1 of 3 quadruples; equal lengths, no penalty.
+    score, *_ = bleu(["the cat sat on a mat"], ["the cat sat on the mat"], tokenize="none")
+    assert score == pytest.approx(100 * (5 / 6 * 3 / 5 * 2 / 4 * 1 / 3) ** 0.25, rel=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bleu_equals_the_loops(seed):
+    generator = random.Random(seed)
+
+    def words(fewest, most):
+        return generator.choices("abcd", k=generator.randint(fewest, most))
+
+    references = [words(1, 12) for _ in range(20)]
+    hypotheses = []
+    for sentence in references:
+        kept = [word for word in sentence if generator.random() > 0.1]
+        hypotheses.append(kept + words(0, 3))
+    said = [" ".join(sentence) for sentence in hypotheses]
+    wanted = [" ".join(sentence) for sentence in references]
+    score, *_ = bleu(said, wanted, tokenize="none")
+    assert 0 < score < 100
+    expected = reference.bleu(hypotheses, references)
+    assert score == pytest.approx(expected, rel=1e-9)
+
+
+def test_case_and_tokenization_move_the_score():
+    hypotheses, references = ["the Cat sat on the mat ."], ["The cat sat on the mat."]
+    plain = bleu(hypotheses, references)
+    assert bleu(hypotheses, references, lowercase=True).score > plain.score
+    assert bleu(hypotheses, references, tokenize="none").score < plain.score
+    assert "case:lc" in bleu(hypotheses, references, lowercase=True).signature
+    assert "tok:none" in bleu(hypotheses, references, tokenize="none").signature
+
+
+@pytest.mark.usefixtures("multi30k")
+def test_bleu_equals_that_of_torchtext_0_18():
+    recorded = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))["bleu"]
+    references = [english.lower().split() for _, english in load_pairs("multi30k", "test_2016_flickr", "de", "en")]
+    damaged = {
+        "identity": references,
+        "every_7th_token_dropped": [[t for i, t in enumerate(r) if i % 7 != 6] for r in references],
+        "first_token_repeated": [[r[0], *r] for r in references],
+    }
+    for name, hypotheses in damaged.items():
+        score, *_ = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in references], tokenize="none")
+        assert score / 100 == pytest.approx(recorded[name], abs=1e-6)
+
+
+def test_exact_match_is_the_fraction_of_equal_lines():
+    assert exact_match(["a", "b", "c ", "d"], ["a", "b", "c", "D"]) == 0.5
+
+
+def test_perplexity_is_exp_of_the_mean_cross_entropy_over_all_real_tokens():
+    model = Transformer(TINY).train()
+    pairs = [([3, 4], [5]), ([3], [6, 7, 8, 9]), ([10, 11, 12], [5, 5])]
+    nats, tokens = 0.0, 0
+    model.eval()
+    for source, target in pairs:  # one sentence at a time, so no padding is in the way
+        logits = model(torch.tensor([[*source, 2]]), torch.tensor([[1, *target]]))[0].double().tolist()
+        for row, answer in zip(logits, [*target, 2], strict=True):
+            nats -= math.log(math.exp(row[answer]) / sum(math.exp(z) for z in row))
+            tokens += 1
+    model.train()
+    batches = [make_batch(pairs[:2]), make_batch(pairs[2:])]
+    assert perplexity(model, batches) == pytest.approx(math.exp(nats / tokens), rel=1e-5)
+    assert model.training
+
+
+def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large():
+    model = Transformer(TINY)
+    torch.nn.init.zeros_(model.embedding.weight)
+    assert perplexity(model, [make_batch([([3], [4, 5])])]) == pytest.approx(13, rel=1e-5)
+
+
+def test_a_model_past_all_measure_is_infinitely_perplexed():
+    model = Transformer(TINY)
+    with torch.no_grad():
+        model.embedding.weight *= 1e5  # logits tens of thousands of nats apart
+    assert perplexity(model, [make_batch([([3], [4, 7])])]) == math.inf
+
+
+@pytest.mark.parametrize("score", [bleu, exact_match])
+def test_unequal_or_no_sentences_are_refused(score):
+    with pytest.raises(ValueError, match="2 hypotheses and 1 references; each needs the other"):
+        score(["a", "b"], ["a"])
+    with pytest.raises(ValueError, match="no sentences: a score needs at least one"):
+        score([], [])
+    with pytest.raises(ValueError, match="no batches"):
+        perplexity(Transformer(TINY), [])
+
+
+def test_without_sacrebleu_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
+    with pytest.raises(ImportError, match=r"pip install 'executable-transformer\[text\]'"):
+        bleu(["a"], ["a"])

@@ -1,0 +1,147 @@
+"""Who may import whom, in the package and in the whole repository."""
+
+import ast
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import transformer_lib
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(transformer_lib.__file__).parent
+# A file may import from those above it, never from those below.
+ORDER = (
+    "shapes config attention masks positional_encoding embeddings layers transformer loss run.checkpoints "
+    "run.quantization data run.distributed training decoding evaluation run.translator attention_maps plots interop "
+    "run.cli"
+).split()
+MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]
+NOT_IN_ORDER = {"reference"}  # imports nothing of the package; tests and chapters import it
+MODULES = [
+    path
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.name not in ("__init__.py", "__main__.py") and path.stem not in NOT_IN_ORDER
+]
+# The buildings of the repository, and those that each may import.
+BUILDINGS = {
+    "transformer_lib": set(),
+    "workshop": {"transformer_lib"},
+    "benchmarks": {"transformer_lib", "workshop"},
+    "experiments": {"transformer_lib", "workshop", "benchmarks"},
+    "book": {"transformer_lib", "workshop", "experiments"},
+    "tests": {"transformer_lib", "workshop", "experiments", "benchmarks", "conftest", "tests"},
+}
+PUBLIC_FACE = """
+    TransformerConfig BASE BIG TABLE_3 Transformer count_parameters scaled_dot_product_attention MultiHeadAttention
+    FeedForward causal_mask padding_mask sinusoids label_smoothing_loss learning_rate greedy_decode beam_search
+    average_checkpoints record_attention
+""".split()
+
+
+def module_of(path):
+    """The name by which the order knows a file: its place, without the package; "data" for all of that folder."""
+    name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+    return "data" if name.startswith("data.") else name
+
+
+def in_order(name):
+    """The entry of the order that an imported module belongs to."""
+    parts = name.split(".")
+    return ".".join(parts[:2]) if parts[0] == "run" else parts[0]
+
+
+def imports_of(path):
+    """The entries of the order that a file of the package imports."""
+    here = ("transformer_lib", *path.relative_to(PACKAGE).parts[:-1])
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            base = ".".join(here[: len(here) - node.level + 1]) + "." if node.level else ""
+            name = f"{base}{node.module or ''}"
+            if name.startswith("transformer_lib."):
+                names.add(in_order(name.removeprefix("transformer_lib.")))
+    return names
+
+
+@cache
+def tracked(*patterns):
+    """The files of these kinds that git knows."""
+    command = ["git", "ls-files", "-z", *patterns]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in found.split("\0") if name and (ROOT / name).exists()]
+
+
+def code_of(path):
+    """The Python of a file, or of the cells of a chapter."""
+    text = path.read_text("utf-8")
+    if path.suffix == ".py":
+        return text
+    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    lines = "\n".join(cells).split("\n")
+    return "\n".join(line for line in lines if re.match(r"(from|import) [\w.]", line) and not line.endswith("("))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_a_file_imports_only_files_above_it(path):
+    for name in imports_of(path):
+        assert ORDER.index(name) <= ORDER.index(module_of(path)), f"{path.name} imports {name}, which stands below it"
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if p.stem in MATHEMATICS], ids=lambda p: p.stem)
+def test_mathematics_knows_nothing_of_data_training_or_decoding(path):
+    assert imports_of(path) <= set(MATHEMATICS)
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if p.parent.name == "data"], ids=lambda p: p.stem)
+def test_data_never_sees_the_model(path):
+    assert imports_of(path) <= {"data", "shapes", "config"}
+
+
+def test_nothing_of_the_package_imports_the_loops_that_judge_it():
+    assert not [path for path in MODULES if "reference" in imports_of(path)]
+    assert imports_of(PACKAGE / "reference.py") == set()
+
+
+@pytest.mark.parametrize("building", BUILDINGS)
+def test_the_arrows_between_the_buildings_run_one_way(building):
+    wrong = []
+    for path in tracked(f"{building}/*.py", f"{building}/*.md"):
+        for line in code_of(path).split("\n"):
+            if found := re.match(r"\s*(?:from|import) (\w+)", line):
+                name = found[1]
+                if name in BUILDINGS and name not in BUILDINGS[building] | {building}:
+                    wrong.append(f"{path.relative_to(ROOT)}: {line}")
+    assert wrong == []
+
+
+def test_nothing_edits_the_path():
+    edit = re.compile(r"sys\.path(\.(insert|append|remove)|\[:0\]| *\+?=)")
+    assert [path for path in tracked("*.py", "book/*.md") if edit.search(path.read_text("utf-8"))] == []
+
+
+def test_the_public_face_is_complete():
+    assert set(PUBLIC_FACE) <= set(transformer_lib.__all__)
+    assert all(hasattr(transformer_lib, name) for name in PUBLIC_FACE)
+
+
+def test_every_module_has_a_test_file_of_its_name():
+    tests = {p.stem for p in (ROOT / "tests").rglob("test_*.py")}
+    without_logic = {"shapes"}  # aliases alone; every test checks them
+    assert {f"test_{p.stem}" for p in MODULES if p.stem not in without_logic} <= tests
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem)
+def test_the_library_has_no_assert_and_no_dump_names(path):
+    tree = ast.parse(path.read_text("utf-8"))
+    assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    assert path.stem not in ("utils", "helpers", "common")
+    assert "from __future__ import annotations" not in path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
+def test_source_lines_have_their_fixed_form(path):
+    for line in re.findall(r"Source: .*\]", path.read_text("utf-8")):
+        assert re.search(r"(section|Table|table|figure) ?[\d.]*.* ?\[[a-z0-9-]+\]", line), line

@@ -1,0 +1,257 @@
+import itertools
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+import torch
+
+from transformer_lib import (
+    TrainingConfig,
+    Transformer,
+    TransformerConfig,
+    label_smoothing_loss,
+    learning_rate,
+    reference,
+)
+from transformer_lib.data import make_batch, token_batches
+from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_lib.training import adam, passes, train
+
+TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
+SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4)
+PAIRS = [([3 + i % 7, 4 + i % 5], [3 + i % 3] * (1 + i % 4)) for i in range(60)]
+
+
+@pytest.mark.paper("eq-3")
+@pytest.mark.parametrize(
+    ("d_model", "warmup_steps"),
+    [(512, 4000), (1024, 4000), (64, 7)],
+)
+def test_equation_3_is_a_line_and_then_an_inverse_root(d_model, warmup_steps):
+    for step_num in [1, 2, 5, 7, 8, 100, 3999, 4000, 4001, 100_000]:
+        expected = reference.learning_rate(step_num, d_model, warmup_steps)
+        rate = learning_rate(step_num, d_model, warmup_steps)
+        assert rate == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.paper("eq-3")
+def test_equation_3_peaks_at_the_end_of_the_warm_up():
+    rates = [learning_rate(step_num, 512) for step_num in range(1, 20_001)]
+    assert rates.index(max(rates)) + 1 == 4000
+    assert max(rates) == pytest.approx(6.99e-4, abs=5e-7)
+
+
+@pytest.mark.paper("eq-3")
+def test_equation_3_starts_at_step_1():
+    with pytest.raises(ValueError, match="step_num = 0 must be an integer of at least 1"):
+        learning_rate(0, 512)
+    with pytest.raises(ValueError, match="warmup_steps = 0"):
+        learning_rate(1, 512, 0)
+
+
+@pytest.mark.paper("adam")
+def test_adam_makes_the_papers_update():
+    model = Transformer(TINY).double()
+    before = model.embedding.weight.detach().clone()
+    optimizer = adam(model, SETTINGS)
+    gradients = [torch.randn_like(before) for _ in range(3)]
+    m = v = torch.zeros_like(before)
+    expected = before
+    for t, g in enumerate(gradients, start=1):
+        optimizer.param_groups[0]["lr"] = 0.01
+        model.zero_grad()
+        model.embedding.weight.grad = g.clone()
+        optimizer.step()
+        m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g**2
+        expected = expected - 0.01 * (m / (1 - 0.9**t)) / ((v / (1 - 0.98**t)).sqrt() + 1e-9)
+    torch.testing.assert_close(model.embedding.weight.detach(), expected)
+
+
+def steps(model, batches, config=SETTINGS, **options):
+    return list(train(model, adam(model, config), batches, config, **options))
+
+
+def fresh_model(**changes):
+    torch.manual_seed(1)
+    return Transformer(replace(TINY, **changes)).double()
+
+
+def test_records_say_what_was_done():
+    model = fresh_model()
+    batches = list(itertools.islice(passes(PAIRS, SETTINGS), 6))
+    first_loss = label_smoothing_loss(model(batches[0].source, batches[0].target_input), batches[0].target_output)
+    records = steps(model, batches)
+    assert [r.step_num for r in records] == [1, 2, 3, 4, 5, 6]
+    assert records[0].loss_nats_per_token == pytest.approx(first_loss.item())
+    assert [r.learning_rate for r in records] == [learning_rate(s, 8, 4) for s in range(1, 7)]
+    assert [r.target_tokens for r in records] == [b.target_tokens for b in batches]
+    assert all(r.tokens_per_second == r.target_tokens / r.seconds > 0 for r in records)
+
+
+def test_the_factor_multiplies_equation_3():
+    config = replace(SETTINGS, rate_factor=2.5)
+    records = steps(fresh_model(), passes(PAIRS, config), config)
+    assert [r.learning_rate for r in records] == [2.5 * learning_rate(r.step_num, 8, 4) for r in records]
+
+
+def test_the_noise_of_the_lengths_reaches_the_batches():
+    exact, noisy = (
+        [next(passes(PAIRS, replace(SETTINGS, batch_tokens=40, length_noise=noise, seed=s))) for s in range(5)]
+        for noise in (0.0, 3.0)
+    )
+    assert [batch.source.shape for batch in exact] != [batch.source.shape for batch in noisy]
+
+
+def test_training_learns_to_repeat_a_word():
+    config = replace(SETTINGS, num_steps=150, warmup_steps=50, epsilon_ls=0.0)
+    records = steps(fresh_model(), passes(PAIRS, config), config)
+    assert records[-1].loss_nats_per_token < 0.5 * records[0].loss_nats_per_token
+
+
+def test_training_stops_when_the_batches_do():
+    assert len(steps(fresh_model(), [make_batch(PAIRS[:4])] * 3)) == 3
+
+
+@pytest.mark.parametrize("accumulate", [2, 3])
+def test_accumulated_batches_make_the_update_of_one_big_batch(accumulate):
+    # Groups of different sizes: a mean of means would give another update.
+    groups = [PAIRS[:2], PAIRS[2:9], PAIRS[9:13]] * 4
+    small = [make_batch(g) for g in groups]
+    chained = itertools.chain.from_iterable
+    starts = range(0, len(groups), accumulate)
+    together = [list(chained(groups[i : i + accumulate])) for i in starts]
+    big = [make_batch(pairs) for pairs in together]
+    config = replace(SETTINGS, num_steps=4, accumulate=accumulate)
+    one, other = fresh_model(), fresh_model()
+    records = steps(one, small, config)
+    expected = steps(other, big, replace(config, accumulate=1))
+    for a, b in zip(records, expected, strict=True):
+        expected_loss = pytest.approx(b.loss_nats_per_token, rel=1e-12)
+        assert a.loss_nats_per_token == expected_loss
+        assert a.target_tokens == b.target_tokens
+    for p, q in zip(one.parameters(), other.parameters(), strict=True):
+        torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)
+
+
+def test_passes_see_every_pair_once_each_in_another_order():
+    config = replace(SETTINGS, batch_tokens=30)
+    size = len(list(token_batches(PAIRS, config.batch_tokens)))
+    batches = passes(PAIRS, config)
+    first, second = ([next(batches).source.tolist() for _ in range(size)] for _ in range(2))
+    assert first != second
+    assert sorted(row for b in first for row in b) == sorted(row for b in second for row in b)
+
+
+def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path):
+    config = replace(SETTINGS, num_steps=10)
+    whole = fresh_model(p_drop=0.3)
+    steps(whole, passes(PAIRS, config), config)
+
+    first = fresh_model(p_drop=0.3)
+    optimizer = adam(first, config)
+    for record in train(first, optimizer, passes(PAIRS, config), config):
+        if record.step_num == 4:
+            save_checkpoint(tmp_path / "step-000004", first, optimizer, record.step_num)
+        if record.step_num == 7:
+            break  # three steps past the checkpoint, then the run dies
+
+    torch.manual_seed(99)
+    second = Transformer(first.config).double()
+    optimizer = adam(second, config)
+    done = load_checkpoint(tmp_path / "step-000004", second, optimizer)
+    assert done == 4
+    records = list(train(second, optimizer, passes(PAIRS, config), config, steps_done=done))
+    assert [r.step_num for r in records] == [5, 6, 7, 8, 9, 10]
+    for p, q in zip(whole.parameters(), second.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
+def test_in_bfloat16_the_same_is_learned():
+    config = replace(SETTINGS, num_steps=150, warmup_steps=50)
+    torch.manual_seed(1)
+    exact, half = Transformer(TINY), Transformer(TINY)
+    half.load_state_dict(exact.state_dict())
+    expected = steps(exact, passes(PAIRS, config), config)
+    records = steps(half, passes(PAIRS, config), replace(config, precision="bf16"))
+    assert records[0].loss_nats_per_token != expected[0].loss_nats_per_token
+    assert records[0].loss_nats_per_token == pytest.approx(expected[0].loss_nats_per_token, rel=0.02)
+    assert records[-1].loss_nats_per_token == pytest.approx(expected[-1].loss_nats_per_token, rel=0.1)
+    assert {p.dtype for p in half.parameters()} == {torch.float32}
+
+
+def test_long_gradients_are_shortened_where_asked(monkeypatch):
+    norms = []
+
+    def step(optimizer, *_):
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        norms.append(torch.nn.utils.get_total_norm(gradients).item())
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    steps(fresh_model(), passes(PAIRS, SETTINGS))
+    longest = max(norms)
+    norms.clear()
+    steps(fresh_model(), passes(PAIRS, SETTINGS), replace(SETTINGS, max_grad_norm=longest / 2))
+    assert max(norms) == pytest.approx(longest / 2, rel=1e-4)
+
+
+def test_no_logits_are_computed_at_padding():
+    model = fresh_model()
+    rows = []
+    hook = model.embedding.logits
+    model.embedding.logits = lambda states, bias=None: rows.append(states.shape[:-1].numel()) or hook(states, bias)
+    batch = make_batch([([3], [4]), ([3], [4] * 9)])
+    steps(model, [batch])
+    assert rows == [batch.target_tokens] == [12]
+    assert batch.target_output.numel() == 20
+
+
+@pytest.mark.slow
+def test_a_compiled_model_learns_the_same_from_few_graphs():
+    program = """
+import functools
+import torch
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig
+from transformer_lib.training import adam, passes, train
+torch.set_num_threads(1)
+torch.compile = functools.partial(torch.compile, backend="aot_eager")  # the last stage needs a C++ compiler
+curves = []
+for compile in (False, True):
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=8, num_heads=2, p_drop=0.0))
+    config = TrainingConfig(num_steps=12, batch_tokens=60, warmup_steps=9, compile=compile)
+    pairs = [([3 + i % 7] * (2 + i % 6), [4 + i % 5] * (2 + i % 9)) for i in range(80)]
+    curves.append([r.loss_nats_per_token for r in train(model, adam(model, config), passes(pairs, config), config)])
+torch.testing.assert_close(torch.tensor(curves[0]), torch.tensor(curves[1]), rtol=1e-4, atol=1e-4)
+counters = torch._dynamo.utils.counters
+print(counters["stats"]["unique_graphs"], "graphs", dict(counters["graph_break"]))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout.split()[0]) <= 4, done.stdout
+
+
+def test_nothing_to_train_on_is_refused():
+    with pytest.raises(ValueError, match="no pairs: there is nothing to train on"):
+        next(passes([], SETTINGS))
+
+
+def test_the_core_needs_nothing_but_torch_numpy_jaxtyping_and_safetensors():
+    program = """
+import sys
+for name in ("altair", "matplotlib", "spacy", "tokenizers", "sacrebleu", "tqdm"):
+    sys.modules[name] = None
+import torch, transformer_lib
+from transformer_lib.data import WordTokenizer
+config = transformer_lib.TransformerConfig(vocabulary_size=9, num_layers=1, d_model=8)
+print(transformer_lib.Transformer(config)(torch.tensor([[3]]), torch.tensor([[1]])).shape)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "torch.Size([1, 1, 9])", done.stderr[-2000:]
+
+
+def test_a_config_survives_json():
+    assert TransformerConfig(**json.loads(json.dumps(vars(TINY)))) == TINY
+    assert math.isclose(SETTINGS.epsilon, 1e-9)

@@ -1,0 +1,463 @@
+import io
+import json
+import math
+import shutil
+import subprocess
+import sys
+from functools import partial
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+
+from transformer_lib import average_checkpoints
+from transformer_lib.data import corpora
+from transformer_lib.data.number_words import number_pairs
+from transformer_lib.run import cli
+from transformer_lib.run.checkpoints import read_checkpoint
+
+SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
+STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
+TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de", "--device", "cpu"]
+
+
+def files_of(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def metrics_of(folder, *without):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in line.items() if key not in without} for line in lines]
+
+
+def weights_of(folder, checkpoint="latest"):
+    return cli.Translator.load(folder, checkpoint=checkpoint).model.state_dict()
+
+
+def equal(weights, others):
+    return all(torch.equal(weight, others[name]) for name, weight in weights.items())
+
+
+def run(*arguments):
+    return cli.main([str(a) for a in arguments])
+
+
+class Stdin:
+    def __init__(self, content):
+        self.buffer = io.BytesIO(content)
+
+    def isatty(self):
+        return False
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_numbers():
+    """A small corpus: reading 20,000 pairs in every run would take most of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpora, "number_pairs", partial(number_pairs, train_size=400, held_out=20))
+        yield
+
+
+@pytest.fixture(scope="module")
+def translator(few_numbers, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "numbers"
+    assert run("train", folder, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
+    return folder
+
+
+def test_training_writes_metrics_and_a_checkpoint(translator):
+    lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
+    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl"}
+    assert {p.name for p in translator.iterdir()} == files
+    paths = sorted((translator / "checkpoints").iterdir())
+    assert [p.name for p in paths] == ["step-000003", "step-000006"]
+    described = [read_checkpoint(path) for path in paths]
+    assert [d["val_perplexity"] for d in described] == [line["val_perplexity"] for line in lines[2::3]]
+    assert [d["batches_read"] for d in described] == [3, 6]
+
+
+def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatch):
+    words = {"train": "one two three", "val": "four", "test": "five"}
+    monkeypatch.setattr(cli, "load_pairs", lambda _corpus, split, _source, _target: [(words[split], words[split])] * 9)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1") == 0
+    tokenizer = cli.Translator.load(tmp_path).source_tokenizer
+    unknown = tokenizer.encode("five")
+    assert tokenizer.encode("four") == unknown
+    assert len({*tokenizer.encode("one two three"), *unknown}) == 4
+
+
+def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
+    monkeypatch.setattr(cli, "load_pairs", lambda *_: [("one", "eins"), ("two", "zwei")])
+    for beam_size, words in ((1, "greedy"), (4, "beam 4, alpha 0.6")):
+        assert run("evaluate", translator, "--split", "val", "--beam-size", beam_size, "--device", "cpu") == 0
+        assert f"en to de, {words}\n" in capsys.readouterr().out
+    by_length = ("--beam-size", 2, "--alpha", "length", "--device", "cpu")
+    assert run("evaluate", translator, "--split", "val", *by_length) == 0
+    out = capsys.readouterr().out
+    assert "beam 2, alpha length\n" in out
+    assert re.search(r"precisions = [\d./]+, brevity penalty [01]\.\d+, length ratio \d\.\d+", out)
+    for alpha in ("-1", "nan", "short"):
+        with pytest.raises(SystemExit):
+            run("evaluate", translator, "--alpha", alpha)
+        assert f"argument --alpha: '{alpha}' is no number of at least 0, nor 'length'" in capsys.readouterr().err
+    assert run("evaluate", translator, "--beam-size", 0) == 2
+    assert "beam_size = 0 must be an integer of at least 1" in capsys.readouterr().err
+
+
+def test_a_resumed_run_goes_on_where_the_checkpoint_stands(translator):
+    assert run("train", translator, *TRAIN, "--training", "num_steps=8", "--resume") == 0
+    lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_run_never_overwrites_another(translator, capsys):
+    before = files_of(translator)
+    assert run("train", translator, *TRAIN, *SMALL) == 2
+    assert "holds a trained translator; add --resume to go on, or name another folder" in capsys.readouterr().err
+    assert files_of(translator) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--training", "batch_tokens=300"], "batch_tokens = 300 (was 200)"),
+        (["--model", "d_ff=99"], "d_ff = 99 (was 16)"),
+        (["--source", "de", "--target", "en"], "source = 'de' (was 'en'), target = 'en' (was 'de')"),
+        (["--data", "multi30k"], "data = 'multi30k' (was 'number_words')"),
+        (["--tokenizer", "bpe"], "tokenizer = 'bpe' (was 'space')"),
+    ],
+)
+def test_a_resumed_run_keeps_its_settings(translator, capsys, arguments, message):
+    assert run("train", translator, "--resume", "--device", "cpu", *arguments) == 2
+    assert f"{message}: a resumed run keeps its settings; only num_steps may change" in capsys.readouterr().err
+
+
+def test_a_resumed_run_without_steps_left_says_so(translator, capsys):
+    assert run("train", translator, "--resume", "--device", "cpu", "--training", "num_steps=2") == 2
+    assert "num_steps = 2, but" in capsys.readouterr().err
+    before = files_of(translator)
+    assert run("train", translator, "--resume", "--device", "cpu") == 0  # killed at its very end, perhaps
+    assert files_of(translator) == before
+
+
+def test_records_past_the_checkpoint_are_written_anew(tmp_path):
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 2) == 0
+    with (tmp_path / "metrics.jsonl").open("a") as metrics:
+        metrics.write('{"step_num": 5}\n{"step_num": 6}\n')  # steps that no checkpoint kept
+    assert run("train", tmp_path, *TRAIN, "--training", "num_steps=5", "--resume") == 0
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5]
+    assert "loss_nats_per_token" in lines[-1]
+
+
+@pytest.mark.parametrize("left", [b'{"step_num": 3, "loss', b"\x00\x00\x00\n", b"[3]\n", b"\n", b"{}\n"])
+def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path, left):
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2") == 0
+    with (tmp_path / "metrics.jsonl").open("ab") as metrics:
+        metrics.write(left)
+    assert run("train", tmp_path, *TRAIN, "--training", "num_steps=3", "--resume") == 0
+    assert [line["step_num"] for line in metrics_of(tmp_path)] == [1, 2, 3]
+
+
+def test_json_has_no_infinity(tmp_path):
+    with cli.Metrics(tmp_path) as metrics:
+        metrics.write({"step_num": 1, "loss_nats_per_token": math.nan, "val_perplexity": math.inf})
+    assert "null" in (tmp_path / "metrics.jsonl").read_text()
+    with cli.Metrics(tmp_path, steps_done=1) as metrics:
+        assert metrics.perplexities == [math.inf]
+
+
+def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
+    assert run("train", tmp_path / "whole", *TRAIN, *SMALL, *STEPS, "num_steps=5", "--validate-every", 1) == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
+    checkpoints = tmp_path / "damaged" / "checkpoints"
+    (checkpoints / "step-000005" / "checkpoint.json").write_text("{}")
+    (checkpoints / "step-000004" / "training.safetensors").unlink()
+    (checkpoints / "step-000006.part").mkdir()
+    assert run("train", tmp_path / "damaged", "--device", "cpu", "--resume") == 0
+    said = capsys.readouterr().err
+    for step, why in ((5, "checkpoint.json lacks"), (4, "training.safetensors is missing")):
+        assert f"step-00000{step} is truncated, altered or no checkpoint of this library: {why}" in said
+    assert "skipped and renamed to *.damaged" in said
+    assert "resumed from" in said
+    names = [*(f"step-00000{i}" for i in (1, 2, 3, 4, 5)), "step-000004.damaged", "step-000005.damaged"]
+    assert sorted(p.name for p in checkpoints.iterdir()) == sorted(names)
+    assert equal(weights_of(tmp_path / "whole"), weights_of(tmp_path / "damaged"))
+    assert metrics_of(tmp_path / "whole", "seconds") == metrics_of(tmp_path / "damaged", "seconds")
+
+
+def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, capsys):
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2", "--validate-every", 1) == 0
+    for path in (tmp_path / "checkpoints").iterdir():
+        (path / "checkpoint.json").write_text("[")
+    before = files_of(tmp_path)
+    assert run("train", tmp_path, "--device", "cpu", "--resume") == 2
+    assert "can be loaded: " in capsys.readouterr().err
+    assert files_of(tmp_path) == before
+
+
+def scripted(monkeypatch, perplexities):
+    """Validation gives these values, one at each step; the run goes on from the step of its model."""
+    monkeypatch.setattr(cli, "perplexity", lambda *_: perplexities.pop(0))
+
+
+def test_training_stops_when_validation_gets_no_better(tmp_path, monkeypatch, capsys):
+    values = [9.0, 5.0, 7.0, 4.0, 4.0, 6.0, 5.0, 1.0]
+    options = [*TRAIN, *SMALL, "--validate-every", 2, "--patience", 3]
+    scripted(monkeypatch, values.copy())
+    assert run("train", tmp_path / "whole", *options, *STEPS, "num_steps=100", "--keep-last", 2) == 0
+    assert "stopped early: 3 validations since the best, 4.0000" in capsys.readouterr().err
+    kept = ["step-000008", "step-000012", "step-000014"]  # the best and the last two
+    assert sorted(p.name for p in (tmp_path / "whole" / "checkpoints").iterdir()) == kept
+    for stop in (2, 8, 10, 12):  # the count goes on across a stop
+        folder = tmp_path / str(stop)
+        scripted(monkeypatch, values.copy())
+        assert run("train", folder, *options, *STEPS, f"num_steps={stop}", "--keep-last", 2) == 0
+        scripted(monkeypatch, values[stop // 2 :])
+        assert run("train", folder, "--resume", "--device", "cpu", "--training", "num_steps=100") == 0
+        assert "stopped early: 3 validations since the best, 4.0000" in capsys.readouterr().err
+        assert sorted(p.name for p in (folder / "checkpoints").iterdir()) == kept
+        assert equal(weights_of(folder), weights_of(tmp_path / "whole"))
+        assert metrics_of(folder, "seconds") == metrics_of(tmp_path / "whole", "seconds")
+    before = files_of(tmp_path / "whole")
+    assert run("train", tmp_path / "whole", "--resume", "--device", "cpu") == 0  # there is nothing left to do
+    assert files_of(tmp_path / "whole") == before
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsys):
+    scripted(monkeypatch, [3.0, 9.0, 8.0, 7.0])
+    options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 1, "--keep-last", 2]
+    assert run("train", tmp_path, *options) == 0
+    paths = {i: tmp_path / "checkpoints" / f"step-00000{i}" for i in (1, 3, 4)}
+    assert set((tmp_path / "checkpoints").iterdir()) == set(paths.values())
+    assert equal(weights_of(tmp_path), average_checkpoints([paths[4]]))
+    assert equal(weights_of(tmp_path, "best"), average_checkpoints([paths[1]]))
+    assert equal(weights_of(tmp_path, "average"), average_checkpoints([paths[3], paths[4]]))
+    assert not equal(weights_of(tmp_path, "average"), weights_of(tmp_path))
+    with pytest.raises(ValueError, match="checkpoint = 'worst' is not one of 'latest', 'best', 'average'"):
+        cli.Translator.load(tmp_path, checkpoint="worst")
+    loaded = []
+    real = cli.Translator.load
+    monkeypatch.setattr(cli.Translator, "load", lambda *a: loaded.append(a[-1]) or real(*a))
+    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    assert run("translate", tmp_path, "--device", "cpu", "--checkpoint", "best") == 0
+    assert run("evaluate", tmp_path, "--device", "cpu", "--checkpoint", "average") == 0
+    assert loaded == ["best", "average"]
+    capsys.readouterr()
+
+
+def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkeypatch):
+    options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 2]
+    assert run("train", tmp_path / "whole", *options) == 0
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert run("train", tmp_path / "whole", *options) == 2  # the first start is an ordinary one
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    shutil.copytree(tmp_path / "whole", tmp_path / "again")
+    shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-000004")
+    assert run("train", tmp_path / "again", *options) == 0
+    shutil.copytree(tmp_path / "whole", tmp_path / "anew")
+    shutil.rmtree(tmp_path / "anew" / "checkpoints")  # it died before the first checkpoint
+    assert run("train", tmp_path / "anew", *options) == 0
+    for name in ("again", "anew"):
+        assert equal(weights_of(tmp_path / name), weights_of(tmp_path / "whole"))
+        assert metrics_of(tmp_path / name, "seconds") == metrics_of(tmp_path / "whole", "seconds")
+    assert metrics_of(tmp_path / "again")[:2] == metrics_of(tmp_path / "whole")[:2]  # these seconds are the old ones
+
+
+def test_tensorboard_gets_the_curves_on_request(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    arguments = ["train", tmp_path / "run", *TRAIN, *SMALL, *STEPS, "num_steps=2", "--tensorboard"]
+    assert run(*arguments) == 2
+    assert capsys.readouterr().err == "error: --tensorboard needs tensorboard: pip install tensorboard\n"
+    assert not (tmp_path / "run").exists()
+
+    written = []
+
+    def writer(folder, purge_step):
+        written.append((folder.name, purge_step))
+        return SimpleNamespace(add_scalar=lambda *s: written.append(s), close=lambda: written.append("closed"))
+
+    module = ModuleType("torch.utils.tensorboard")
+    monkeypatch.setattr(module, "SummaryWriter", writer, raising=False)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
+    assert run(*arguments) == 0
+    lines = metrics_of(tmp_path / "run")
+    names = ("loss_nats_per_token", "learning_rate", "val_perplexity")
+    scalars = [(name, line[name], line["step_num"]) for line in lines for name in names if name in line]
+    assert written == [("tensorboard", 1), *scalars, "closed"]
+    assert run(*arguments[:2], "--resume", "--device", "cpu", "--training", "num_steps=3", "--tensorboard") == 0
+    assert ("tensorboard", 3) in written
+
+
+def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
+    shown = []
+    real = cli.progress_bar
+
+    def spied(*arguments):
+        bar = real(*arguments)
+        bar.mininterval = 0.0
+        monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
+        return bar
+
+    monkeypatch.setattr(cli, "progress_bar", spied)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
+    record = metrics_of(tmp_path)[-1]
+    speed = f"{record['target_tokens'] / record['seconds']:,.0f}"
+    loss, perplexity = (f"{record[name]:.3f}" for name in ("loss_nats_per_token", "val_perplexity"))
+    assert f"loss={loss}, tokens/s={speed}, val_perplexity={perplexity}" in shown[-1]
+    assert any("<00:0" in line for line in shown)  # the time left
+
+
+def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, monkeypatch):
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cli.os, "fsync", full)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2") == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"error: {tmp_path}")
+    assert "not written: [Errno 28] No space left on device; make room" in said
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [(2, "stopped before the first checkpoint"), (4, "stopped at the checkpoint of step 3; --resume")],
+)
+def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, message):
+    real = cli.train
+
+    def interrupted(*arguments):
+        for record in real(*arguments):
+            yield record
+            if record.step_num == steps:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "train", interrupted)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 130
+    assert message in capsys.readouterr().err
+    assert (tmp_path / "checkpoints" / "step-000003" / "checkpoint.json").exists() == (steps > 3)
+
+
+def test_the_seed_fixes_a_run(tmp_path):
+    losses = []
+    for name in ("one", "two"):
+        assert run("train", tmp_path / name, *TRAIN, *SMALL, *STEPS, "num_steps=3", "seed=5") == 0
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        losses.append([json.loads(line)["loss_nats_per_token"] for line in lines])
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("translator.json", b"", "translator.json is truncated or altered: Expecting value"),
+        ("translator.json", b"{}", "translator.json is altered or no translator of this library: KeyError('model')"),
+        ("translator.json", b"[]", "translator.json is altered: it should hold an object, not []"),
+        ("translator.json", b'"\xff"', "translator.json is truncated or altered"),
+        ("translator.json", None, "holds no trained translator: translator.json is missing; run `train` first"),
+        ("training.json", b'{"schedule": {"keep_last": 0}}', "keep_last = 0 must be an integer of at least 1"),
+        ("checkpoints/NEWEST/model.safetensors", b"PK", "is truncated, altered or no checkpoint"),
+        ("checkpoints", None, "no checkpoint in"),
+    ],
+)
+def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content, message):
+    shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
+    # How far the fixture was trained on depends on the tests that ran before this one.
+    name = name.replace("NEWEST", max(path.name for path in (tmp_path / "checkpoints").iterdir()))
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    elif (tmp_path / name).is_dir():
+        shutil.rmtree(tmp_path / name)
+    else:
+        (tmp_path / name).unlink()
+    assert run("translate", tmp_path, "--device", "cpu") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_translate_gives_a_line_for_every_line(translator, monkeypatch, capsys):
+    odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 1100
+    monkeypatch.setattr(sys, "stdin", Stdin(odd))
+    assert run("translate", translator, "--device", "cpu") == 0
+    captured = capsys.readouterr()
+    assert "line 6 has 1101 tokens; the first 1000 are read" in captured.err
+    lines = captured.out.split("\n")
+    assert len(lines) == 7
+    assert lines[1] == lines[2] == lines[6] == ""
+    assert "line 5 is not UTF-8" in captured.err
+    assert "unreadable bytes are replaced" in captured.err
+
+
+def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_path):
+    assert (
+        run("evaluate", translator, "--data", "number_words", "--output", tmp_path / "out.txt", "--device", "cpu") == 0
+    )
+    out = capsys.readouterr().out
+    assert "BLEU = " in out
+    assert "on number_words test, en to de" in out
+    assert "signature = nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:" in out
+    assert "exact match = " in out
+    assert len((tmp_path / "out.txt").read_text().splitlines()) == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--data", "wmt99"], "error: unknown corpus 'wmt99'; known: number_words, multi30k"),
+        (["--tokenizer", "char"], "error: unknown tokenizer 'char'; known: bpe, spacy, space"),
+        (["--model", "num_head=4"], "error: unknown key 'num_head' for TransformerConfig; did you mean 'num_heads'?"),
+        (["--training", "steps=4"], "error: unknown key 'steps' for TrainingConfig; did you mean 'num_steps'?"),
+        (["--model", "d_model"], "error: 'd_model' is not a setting; write it as key=value"),
+        (["--model", "vocabulary_size=500"], "error: vocabulary_size: fixed by the tokenizer; see --vocabulary-size"),
+        (["--model", "p_drop=x"], "error: p_drop = 'x' must be at least 0 and less than 1"),
+        (["--validate-every", "0"], "error: validate_every = 0 must be an integer of at least 1"),
+        (["--keep-last", "0"], "error: keep_last = 0 must be an integer of at least 1"),
+        (["--patience", "-1"], "error: patience = -1 must be an integer of at least 1"),
+        (["--resume"], "error: "),
+        (["--vocabulary-size", "-1"], "error: vocabulary_size = -1 must be an integer of at least 1"),
+        (["--threads", "-1"], "error: threads = -1 must be an integer of at least 1"),
+        (["--device", "nonsense"], "error: device 'nonsense' cannot be used here"),
+        (["--model", "norm_order=before"], "error: norm_order = 'before' is not one of 'post', 'pre'"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_bad_settings_end_with_one_clear_line(tmp_path, capsys, arguments, message):
+    assert run("train", tmp_path / "new", *TRAIN, *arguments) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(message)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_without_a_translator_is_refused(tmp_path, capsys):
+    assert run("translate", tmp_path) == 2
+    assert "holds no trained translator: translator.json is missing; run `train` first" in capsys.readouterr().err
+
+
+def test_help_names_the_commands():
+    done = subprocess.run(
+        [sys.executable, "-m", "transformer_lib", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "train|translate|evaluate" in done.stdout
+
+
+@pytest.mark.slow
+def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, monkeypatch):
+    data = ["--data", "multi30k", "--device", "cpu"]
+    settings = ["--vocabulary-size", 1000, *SMALL, "--training", "num_steps=3", "batch_tokens=500"]
+    assert run("train", tmp_path, *data, *settings) == 0
+    assert run("evaluate", tmp_path, "--device", "cpu", "--split", "val") == 0
+    out = capsys.readouterr().out
+    assert "tok:13a" in out
+    assert "on multi30k val" in out
+    monkeypatch.setattr(sys, "stdin", Stdin(b"Ein Hund.\nZwei Hunde.\n"))
+    assert run("translate", tmp_path, "--device", "cpu") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_spacy_words_give_each_language_its_own_vocabulary(multi30k, tmp_path):
+    settings = ["--tokenizer", "spacy", *SMALL, "--training", "num_steps=1", "batch_tokens=500"]
+    assert run("train", tmp_path, "--data", "multi30k", "--device", "cpu", *settings) == 0
+    saved = json.loads((tmp_path / "translator.json").read_text())
+    assert saved["model"]["source_vocabulary_size"] != saved["model"]["vocabulary_size"]

@@ -1,0 +1,158 @@
+"""Several processes make the same model as one. They talk over gloo, on this machine."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, reference
+from transformer_lib.data import make_batch
+from transformer_lib.run.distributed import exchange, processes, replica, sum_over_processes
+from transformer_lib.training import adam, train
+
+TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
+
+PROGRAM = """
+import json, os, sys
+import torch
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig
+from transformer_lib.training import adam, passes, train
+
+torch.set_num_threads(1)
+if "RANK" in os.environ:
+    torch.distributed.init_process_group("gloo")
+torch.manual_seed(0)
+config = TransformerConfig(
+    vocabulary_size=13, num_layers=2, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8, p_drop=0.0
+)
+model = Transformer(config)
+settings = TrainingConfig(
+    num_steps=12, batch_tokens=40, accumulate=int(sys.argv[1]), warmup_steps=6, max_grad_norm=0.5
+)
+pairs = [([3 + i % 7, 4 + i % 5] * (1 + i % 3), [3 + i % 3] * (1 + i % 4)) for i in range(60)]
+records = list(train(model, adam(model, settings), passes(pairs, settings), settings))
+if int(os.environ.get("RANK", 0)) == 0:
+    total = sum(p.detach().double().abs().sum().item() for p in model.parameters())
+    print(json.dumps([[r.loss_nats_per_token, r.target_tokens] for r in records] + [[total, 0]]))
+if "RANK" in os.environ:
+    torch.distributed.destroy_process_group()
+"""
+
+
+def run(tmp_path, count, accumulate=4):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM, encoding="utf-8")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)] if count > 1 else []
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    command = [sys.executable, *launcher, str(path), str(accumulate)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+
+
+@pytest.mark.slow
+def test_one_two_and_four_processes_give_one_loss_curve(tmp_path):
+    alone, *others = ([json.loads(run(tmp_path, count).stdout)] for count in (1, 2, 4))
+    assert alone[0][0][0] > 1.2 * alone[0][-2][0], "the loss should fall, or equal curves would say little"
+    for other in others:
+        torch.testing.assert_close(torch.tensor(other), torch.tensor(alone), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_batches_that_do_not_divide_evenly_count_all_the_same(tmp_path):
+    alone, two = (json.loads(run(tmp_path, count, accumulate=3).stdout) for count in (1, 2))
+    torch.testing.assert_close(torch.tensor(two), torch.tensor(alone), rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_too_few_batches_for_the_processes_are_refused(tmp_path):
+    done = run(tmp_path, 2, accumulate=1)
+    assert done.returncode != 0
+    assert "accumulate = 1 is too small for 2 processes; give at least 2" in done.stderr
+
+
+def test_a_process_alone_needs_no_launcher():
+    model = Transformer(TINY)
+    assert processes() == (0, 1)
+    assert replica(model) is model
+    with exchange(model, now=False):
+        assert sum_over_processes(torch.tensor(2.0)) == 2.0
+
+
+@pytest.fixture
+def group_of_one(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def test_a_group_of_one_trains_as_without_a_group(group_of_one):
+    torch.manual_seed(0)
+    model = Transformer(TINY)
+    settings = TrainingConfig(num_steps=1, batch_tokens=40)
+    record = next(train(model, adam(model, settings), [make_batch([([3, 4], [5])])], settings))
+    assert processes() == (0, 1)
+    assert record.target_tokens == 2
+
+
+def train_command(folder, count, *more):
+    sizes = ["d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8", "p_drop=0.0"]
+    arguments = ["--data", "number_words", "--device", "cpu", "--threads", "1", "--validate-every", "3"]
+    training = ["num_steps=60", "batch_tokens=100", "accumulate=2", "warmup_steps=20"]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count), "--max-restarts", "3"]
+    program = [sys.executable, *launcher, "-m", "transformer_lib"]
+    return [*program, "train", str(folder), *arguments, *more, "--model", *sizes, "--training", *training]
+
+
+def curve(folder):
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert [line["step_num"] for line in lines] == list(range(1, 61))
+    return [[line["loss_nats_per_token"], line.get("val_perplexity", 0.0)] for line in lines]
+
+
+def children(process):
+    """Ids of the processes that a launcher started."""
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True, check=True)
+    return [int(pid) for pid in found.stdout.split()]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    alone = subprocess.run(train_command(tmp_path / "one", 1), check=False, **quiet)
+    assert alone.returncode == 0, alone.stderr[-2000:]
+
+    dice, kills = random.Random(0), 0
+    with subprocess.Popen(train_command(tmp_path / "two", 2), **quiet) as launcher:
+        for wanted in (7, 29):  # wait until so many steps are on record, then kill either worker
+            metrics = tmp_path / "two" / "metrics.jsonl"
+            deadline = time.monotonic() + 120
+            while not metrics.exists() or metrics.read_bytes().count(b"\n") < wanted:
+                assert launcher.poll() is None, launcher.stderr.read()[-2000:]
+                assert time.monotonic() < deadline, "the workers make no steps"
+                time.sleep(0.02)
+            os.kill(dice.choice(children(launcher)), signal.SIGKILL)
+            kills += 1
+            while metrics.read_bytes().count(b"\n") >= wanted and launcher.poll() is None:
+                time.sleep(0.01)  # until the restarted run has cut the file back to its checkpoint
+        said = launcher.communicate(timeout=240)[1]
+    assert launcher.returncode == 0, said[-3000:]
+    assert said.count("resumed from") >= kills, said[-3000:]
+    torch.testing.assert_close(
+        torch.tensor(curve(tmp_path / "two")), torch.tensor(curve(tmp_path / "one")), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(("workers", "numbers"), [(1, 5), (2, 4), (3, 7), (4, 12), (5, 3)])
+def test_the_ring_of_the_loops_adds_up_and_sends_as_much_as_it_should(workers, numbers):
+    vectors = np.random.default_rng(0).normal(size=(workers, numbers))
+    held, sent = reference.ring_all_reduce(vectors)
+    np.testing.assert_allclose(held, np.tile(vectors.sum(axis=0), (workers, 1)), rtol=1e-12)
+    assert sum(sent) == 2 * (workers - 1) * numbers
+    assert max(sent) - min(sent) <= 2

@@ -1,0 +1,62 @@
+"""The translators that come with the package: what was recorded of them still holds."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from transformer_lib.data import load_pairs
+from transformer_lib.evaluation import exact_match
+from transformer_lib.run import cli
+from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names
+
+SENTENCES = ["tatoeba_de_en", "tatoeba_en_de"]
+NUMBERS = "number_words_en_de"
+RESULTS = Path(__file__).parents[2] / "experiments" / "results"
+
+
+def test_sentences_both_ways_and_number_words_come_with_the_package():
+    assert pretrained_names() == [NUMBERS, *SENTENCES]
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_a_translator_is_a_small_file_with_a_card(name):
+    sizes = [path.stat().st_size for path in (PRETRAINED / name).iterdir()]
+    assert sum(sizes) <= 5_000_000
+    card = (PRETRAINED / name / "README.md").read_text("utf-8")
+    recorded = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    for part in ("CC-BY 2.0", "tatoeba.org", "python experiments/tatoeba.py", "## Limits"):
+        assert part in card
+    for split in ("val", "test"):
+        assert all(f"{score['bleu']:.2f}" in card for score in recorded[split].values())
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_the_recorded_translations_come_out_again(name):
+    examples = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["examples"]
+    assert len(examples) == 100
+    translations = Translator.load(name).translate([example["source"] for example in examples])
+    assert translations == [example["hypothesis"] for example in examples]
+
+
+def test_a_shipped_translator_is_used_by_its_name(monkeypatch, capsys, tmp_path):
+    class Lines:
+        buffer = iter([b"Wie alt bist du?\n"])
+
+        def isatty(self):
+            return False
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", Lines())
+    assert cli.main(["translate", "tatoeba_de_en", "--device", "cpu"]) == 0
+    assert capsys.readouterr().out == "How old are you?\n"
+
+
+def test_the_number_words_are_as_exact_as_recorded():
+    recorded = json.loads((RESULTS / f"{NUMBERS}.json").read_text("utf-8"))
+    pairs = load_pairs("number_words", "test", "en", "de")
+    translations = Translator.load(NUMBERS).translate([source for source, _ in pairs])
+    assert exact_match(translations, [target for _, target in pairs]) == recorded["exact_match"]["test"] > 0.99
+    card = (PRETRAINED / NUMBERS / "README.md").read_text("utf-8")
+    assert f"{100 * recorded['exact_match']['test']:.1f} % come out exactly" in card
+    assert sum(path.stat().st_size for path in (PRETRAINED / NUMBERS).iterdir()) < 300_000

@@ -1,0 +1,47 @@
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transformer_lib import Transformer, TransformerConfig
+from transformer_lib.run.quantization import dequantize, quantize
+
+
+@given(rows=st.integers(1, 5), columns=st.integers(1, 9), exponent=st.integers(-20, 20), seed=st.integers(0, 99))
+def test_no_weight_moves_by_more_than_half_a_step_of_its_row(rows, columns, exponent, seed):
+    weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * 2.0**exponent
+    restored = dequantize(quantize({"w": weight}))["w"]
+    for row, row_restored in zip(weight.tolist(), restored.tolist(), strict=True):
+        step = max(abs(w) for w in row) / 127
+        assert all(abs(a - b) <= step * 0.5001 for a, b in zip(row, row_restored, strict=True))
+        assert max(map(abs, row_restored)) == pytest.approx(max(map(abs, row)))
+
+
+def test_zeros_and_vectors_stay_as_they_are():
+    weights = {"matrix": torch.zeros(2, 3), "vector": torch.randn(4)}
+    restored = dequantize(quantize(weights))
+    assert all(torch.equal(restored[name], weights[name]) for name in weights)
+
+
+def test_a_model_becomes_a_quarter_of_its_size_and_computes_nearly_the_same():
+    model = Transformer(TransformerConfig(vocabulary_size=200, num_layers=2, d_model=64, d_ff=128, num_heads=2)).eval()
+    packed = quantize(model.state_dict())
+
+    def size(state):
+        return sum(t.numel() * t.element_size() for t in state.values())
+
+    assert size(packed) < 0.3 * size(model.state_dict())
+    source, target_input = torch.randint(3, 200, (4, 9)), torch.randint(3, 200, (4, 7))
+    with torch.no_grad():
+        before = model(source, target_input)
+        model.load_state_dict(dequantize(packed))
+        after = model(source, target_input)
+    assert not torch.equal(before, after)
+    torch.testing.assert_close(after, before, rtol=0, atol=0.05 * float(before.std()) + 0.02)
+
+
+def test_missing_scales_are_named():
+    packed = quantize({"w": torch.randn(2, 2)})
+    del packed["w.scale"]
+    with pytest.raises(ValueError, match="w is in 8 bits but its scales, w.scale, are missing"):
+        dequantize(packed)

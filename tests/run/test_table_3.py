@@ -1,0 +1,76 @@
+"""The experiment on Table 3: how rows become small, its intervals, and every stage at a tiny size."""
+
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from experiments import table_3
+from transformer_lib import TABLE_3, count_parameters
+from transformer_lib.config import TrainingConfig
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("name", TABLE_3)
+@pytest.mark.parametrize("scale", table_3.SCALES.values(), ids=table_3.SCALES)
+def test_a_small_row_keeps_the_proportions_of_the_papers(name, scale):
+    paper, base = TABLE_3[name].model, TABLE_3["base"].model
+    small, training = table_3.scaled(TABLE_3[name], scale, vocabulary_size=100)
+    small_base, base_training = table_3.scaled(TABLE_3["base"], scale, vocabulary_size=100)
+    for field in ("d_model", "d_ff", "d_k", "d_v", "num_layers", "num_heads"):
+        assert getattr(small, field) * getattr(base, field) == getattr(paper, field) * getattr(small_base, field)
+    assert small.positions == paper.positions
+    assert training.epsilon_ls == TABLE_3[name].training.epsilon_ls
+    assert training.num_steps == base_training.num_steps * (3 if name == "big" else 1)
+    expected = 0.0 if paper.p_drop == 0 else scale.p_drop + paper.p_drop - base.p_drop
+    assert small.p_drop == pytest.approx(expected)
+
+
+def test_rows_of_heads_have_equal_parameters_here_too():
+    scale = table_3.SCALES["multi30k"]
+    rows = ["base", "A h=1", "A h=4", "A h=16", "A h=32"]
+    assert len({count_parameters(table_3.scaled(TABLE_3[name], scale, 8000)[0]) for name in rows}) == 1
+
+
+def test_the_base_here_is_trained_like_the_papers_but_for_its_length():
+    _, training = table_3.scaled(TABLE_3["base"], table_3.SCALES["multi30k"], 8000)
+    paper = TrainingConfig()
+    assert (training.beta1, training.beta2, training.epsilon) == (paper.beta1, paper.beta2, paper.epsilon)
+    assert training.epsilon_ls == paper.epsilon_ls
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5, 10])
+def test_an_interval_covers_the_truth_19_times_in_20(runs):
+    draws = torch.randn(20_000, runs).tolist()
+    covered = [abs(found["mean"]) <= found["half_width"] for found in map(table_3.interval, draws)]
+    assert statistics.fmean(covered) == pytest.approx(0.95, abs=0.006)
+
+
+@pytest.mark.slow
+def test_every_stage_at_a_tiny_size_and_done_runs_are_not_done_again(tmp_path):
+    command = [sys.executable, "experiments/table_3.py", "--smoke", "--device", "cpu", "--folder", str(tmp_path)]
+    command += ["--rows", "base", "B d_k=16", "E", "--seeds", "2", "--workers", "1"]
+
+    def run(*more):
+        done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    result = tmp_path / "table_3_smoke.json"
+    assert "0 of 6 runs are done" in run("--minutes", "0")
+    assert not result.exists()
+    assert run().count("seed") == 6
+    first = json.loads(result.read_text("utf-8"))
+    (tmp_path / "E.seed1.json").unlink()
+    assert run().count("seed") == 1  # the missing one alone
+    second = json.loads(result.read_text("utf-8"))
+    assert set(second["rows"]) == {"base", "B d_k=16", "E"}
+    for one, other in zip(first["runs"], second["runs"], strict=True):
+        assert (one["row"], one["seed"], one["perplexity"]) == (other["row"], other["seed"], other["perplexity"])
+    of_base = [run["perplexity"] for run in second["runs"] if run["row"] == "base"]
+    assert second["rows"]["base"]["perplexity"]["mean"] == pytest.approx(statistics.fmean(of_base), abs=1e-4)

@@ -1,0 +1,184 @@
+"""The promises that every chapter keeps, read from the sources."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import jupytext
+import pytest
+
+import transformer_lib
+from workshop.course.exercises import exercises_of
+from workshop.lab.defects import DEFECTS
+from workshop.site.book_index import read_page
+
+ROOT = Path(__file__).resolve().parents[2]
+FRONT = ("index", "notation", "glossary")
+OTHERS = ("common_mistakes", "differences", "speed", "for_instructors", "reproduce", "live")
+APPENDICES = [ROOT / "book" / f"{name}.md" for name in OTHERS]
+CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT and p not in APPENDICES]
+ALL = CHAPTERS + APPENDICES
+PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}
+
+
+def code_cells(path):
+    return [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+
+
+@pytest.fixture(params=CHAPTERS, ids=lambda p: p.stem)
+def chapter(request):
+    return request.param
+
+
+every_page = pytest.mark.parametrize("chapter", ALL, ids=lambda p: p.stem)
+with_exercises = pytest.mark.parametrize("chapter", [*CHAPTERS, APPENDICES[0]], ids=lambda p: p.stem)
+
+
+def test_there_are_chapters():
+    assert {"attention", "masks", "positional_encoding", "encoder_decoder", "training"} <= {p.stem for p in CHAPTERS}
+
+
+@every_page
+def test_a_chapter_opens_with_its_question_and_its_minutes(chapter):
+    text = chapter.read_text("utf-8")
+    box = text[text.index(":::{admonition}") : text.index(":::", text.index(":::{admonition}") + 4)]
+    assert ":class: question" in box
+    assert "?" in box.splitlines()[0]
+    for part in ("**You will be able to**", "**Know first:**", "**Time:**"):
+        assert part in box
+    assert re.search(r"\d+ minutes", box)
+
+
+@pytest.mark.parametrize(
+    "part", ["## The test that proves it", "## Mistakes people make", "## Exercises", "## To take away"]
+)
+def test_a_chapter_has_its_parts(chapter, part):
+    assert part in chapter.read_text("utf-8")
+
+
+def test_the_loops_come_before_the_librarys_version(chapter):
+    text = chapter.read_text("utf-8")
+    assert 0 < text.index("../transformer_lib/reference.py") < text.index("../transformer_lib/")
+
+
+@every_page
+def test_a_chapter_is_taken_away_in_three_lines(chapter):
+    text = chapter.read_text("utf-8")
+    ending = text[text.index("## To take away") :]
+    assert len(re.findall(r"^- ", ending.split("**Read on.**")[0], re.MULTILINE)) == 3
+    assert "{cite:" in ending
+
+
+@with_exercises
+def test_the_minutes_at_the_exercises_are_those_of_the_tasks(chapter):
+    text = chapter.read_text("utf-8")
+    [minutes] = re.findall(r"of which (\d+) at the exercises", text)
+    assert int(minutes) == sum(map(int, re.findall(r"^:minutes: (\d+)", text, re.MULTILINE)))
+
+
+@with_exercises
+def test_exercises_are_whole(chapter):
+    found = exercises_of(read_page(chapter))  # raises for whatever an exercise lacks
+    assert 3 <= len(found) <= 7
+    assert sum(exercise.is_graded_by_machine for exercise in found) >= 3
+
+
+@with_exercises
+def test_a_chapter_asserts_its_claims(chapter):
+    assert sum(cell.source.count("assert ") for cell in code_cells(chapter)) >= 10
+
+
+@every_page
+def test_a_chapter_never_defines_what_the_library_defines(chapter):
+    for cell in code_cells(chapter):
+        source = re.sub(r"^\s*[%!].*$", "", cell.source, flags=re.MULTILINE)
+        defined = {n.name for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+        assert not defined & PUBLIC
+
+
+@every_page
+def test_every_picture_has_words(chapter):
+    for cell in code_cells(chapter):
+        if "plt.show()" in cell.source:
+            assert len(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")) > 60, cell.source[:80]
+        draws = any(name in cell.source for name in ("heat_map(", "line_chart(", "alt.Chart("))
+        if draws and "import" not in cell.source and "def " not in cell.source:
+            assert "description=" in cell.source, cell.source[:80]
+
+
+def test_a_chapter_has_two_pictures(chapter):
+    cells = [cell.source for cell in code_cells(chapter)]
+    assert sum("plt.show()" in c or "description=" in c for c in cells) >= 2
+
+
+def test_the_differences_name_tests_that_exist():
+    named = re.findall(r'"([\w/]+\.py)::(test_\w+)"', (ROOT / "book" / "differences.md").read_text("utf-8"))
+    assert len(named) >= 20
+    for file, name in named:
+        assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8"), f"{file} has no {name}"
+
+
+def test_the_recorded_defects_are_those_of_the_list():
+    recorded = json.loads((ROOT / "experiments/results/seeded_defects.json").read_text("utf-8"))
+    assert set(recorded["defects"]) == {defect.name for defect in DEFECTS if defect.runs}, (
+        "run experiments/seeded_defects.py again"
+    )
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda p: p.stem)
+def test_no_filler_and_no_machine_paths(path):
+    text = path.read_text("utf-8")
+    assert not re.search(r"\b(simply|obviously|trivially|of course)\b", text, re.IGNORECASE)
+    assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/", text)
+
+
+def test_the_readme_says_what_was_recorded():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    recorded = json.loads((ROOT / "experiments/results/multi30k_cpu.json").read_text("utf-8"))
+    assert f"**BLEU = {recorded['bleu_greedy']}** `{recorded['bleu_signature']}`" in readme
+    assert recorded["date"] in readme
+    assert recorded["command"] in readme
+    last = recorded["learning_curve"][-1]
+    assert f"| {last['step_num']:,} | {last['val_perplexity']:.1f} |" in readme
+
+
+def test_the_readme_says_what_the_command_reached():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    recorded = json.loads((ROOT / "experiments/results/multi30k_tiny.json").read_text("utf-8"))
+    [run] = recorded["runs"]
+    found = run["test"]["test_2016_flickr"][run["chosen"]]
+    assert f"**BLEU = {found['cased']['bleu']}** `{found['cased']['signature']}`" in readme
+    assert f"and {found['moses_lower']['bleu']} on lower-cased words of the Moses scripts" in readme
+    assert f"{run['trained']['seconds'] / 60:.0f} minutes of training on" in readme
+    assert f"({recorded['date']}, {run['parameters'] / 1e6:.1f} million parameters)" in readme
+
+
+def test_the_readmes_table_is_the_recorded_benchmark():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    recorded = json.loads((ROOT / "experiments/results/benchmark_cpu.json").read_text("utf-8"))
+    peers = {task: found["peers"] for task, found in recorded["tasks"].items()}
+    cells = [
+        *(peers["train"][name]["ratio"]["median"] for name in ("this", "this-bf16")),
+        *(peers[task]["this"]["ratio"]["median"] for task in ("greedy", "single", "beam")),
+        peers["train"]["this"]["peak_memory_gb"],
+    ]
+    assert f"| **this library** | {' | '.join(f'{cell:.2f}' for cell in cells)} |" in readme
+    assert recorded["date"] in readme
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments/results").glob("*.json")), ids=lambda p: p.stem)
+def test_a_recorded_result_names_its_origin(path):
+    recorded = json.loads(path.read_text("utf-8"))
+    wanted = {"command", "commit", "seed", "device", "versions", "date", "seconds"}
+    assert wanted <= recorded.keys()
+    assert "dirty" not in recorded["commit"]
+
+
+def test_the_readmes_example_runs(capsys):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    [example] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    exec(compile(example, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "63045632"  # the comment beside it says so
+    assert printed[1] == "torch.Size([2, 8, 2, 4])"

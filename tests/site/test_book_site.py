@@ -1,0 +1,133 @@
+"""The local Sphinx extension: charts from local scripts, descriptions asked for, foreign addresses refused."""
+
+import json
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import altair as alt
+import pytest
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.utils import new_document
+
+from workshop.site import book_charts, book_pages, book_site
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the extension warns of; a warning fails a strict build."""
+    seen: list[str] = []
+
+    def warn(message: str, *values: object, location: object = None) -> None:
+        seen.append(message % values if values else message)
+
+    for module in (book_charts, book_pages):
+        monkeypatch.setattr(module, "LOGGER", SimpleNamespace(warning=warn))
+    return seen
+
+
+def document(*children: nodes.Node) -> nodes.document:
+    logging.getLogger("docutils").setLevel(logging.ERROR)
+    tree = new_document("page.md", get_default_settings())
+    tree.extend(children)
+    return tree
+
+
+def chart(value: float = 1, **properties: Any) -> nodes.raw:
+    """The node that a notebook's Altair output becomes."""
+    data = alt.Data(values=[{"a": value, "b": "</script><!-- })({"}])
+    bundle: Any = alt.Chart(data).mark_bar().encode(x="a:Q").properties(**properties)._repr_mimebundle_()
+    return nodes.raw("", bundle["text/html"], format="html")
+
+
+def test_a_chart_loses_its_foreign_scripts_and_keeps_its_specification(warnings: list[str]) -> None:
+    tree = document(chart(description="One <bar>"))
+    book_charts.embed_charts(None, tree, "page")  # type: ignore[arg-type]
+    html = next(tree.findall(nodes.raw)).astext()
+    assert "://cdn" not in html
+    assert html.count("</script>") == 1
+    assert "<noscript>One &lt;bar&gt;</noscript>" in html
+    spec = json.loads(html.split('type="application/json">')[1].split("</script>")[0])
+    assert spec["data"]["values"] == [{"a": 1, "b": "</script><!-- })({"}]
+    assert warnings == []
+
+
+def test_a_chart_without_a_description_is_reported(warnings: list[str]) -> None:
+    book_charts.embed_charts(None, document(chart()), "page")  # type: ignore[arg-type]
+    assert len(warnings) == 1
+    assert "chart without a description" in warnings[0]
+
+
+def test_data_that_browsers_cannot_read_is_reported(warnings: list[str]) -> None:
+    html = chart(description="One bar").astext().replace('"a": 1', '"a": NaN')
+    book_charts.embed_charts(None, document(nodes.raw("", html, format="html")), "page")  # type: ignore[arg-type]
+    assert ["NaN" in warning for warning in warnings] == [True]
+
+
+def test_other_html_is_left_alone(warnings: list[str]) -> None:
+    tree = document(nodes.raw("", "<b>vegaEmbed</b>", format="html"), nodes.raw("", "x", format="latex"))
+    book_charts.embed_charts(None, tree, "page")  # type: ignore[arg-type]
+    assert [node.astext() for node in tree.findall(nodes.raw)] == ["<b>vegaEmbed</b>", "x"]
+    assert warnings == []
+
+
+@pytest.mark.parametrize("options", [{}, {"alt": ""}, {"alt": "_images/a.png"}, {"alt": "a.png"}])
+def test_a_picture_without_alt_text_is_reported(warnings: list[str], options: dict[str, str]) -> None:
+    book_charts.check_pictures(None, document(nodes.image(uri="_images/a.png", **options)), "page")  # type: ignore[arg-type]
+    assert len(warnings) == 1
+    assert "picture without alt text" in warnings[0]
+
+
+def test_a_picture_with_alt_text_passes(warnings: list[str]) -> None:
+    book_charts.check_pictures(None, document(nodes.image(uri="a.png", alt="A line")), "page")  # type: ignore[arg-type]
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<script src="https://host.example/a.js"></script>',
+        "<script defer src='//host.example/a.js'></script>",
+        '<link href="https://host.example/a.css" rel="stylesheet">',
+        '<img alt="x" src="https://host.example/a.png">',
+    ],
+)
+def test_a_page_that_loads_from_another_host_is_reported(warnings: list[str], tmp_path: Path, tag: str) -> None:
+    (tmp_path / "page.html").write_text(f"<p>text</p>{tag}", "utf-8")
+    book_pages.finish(SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path), None)  # type: ignore[arg-type]
+    assert len(warnings) == 1
+    assert warnings[0].startswith("page.html: loads from another host")
+
+
+def test_links_and_local_files_pass(warnings: list[str], tmp_path: Path) -> None:
+    page = '<a href="https://host.example/">x</a><script src="_static/a.js"></script><link rel="canonical" href="https://x">'
+    (tmp_path / "page.html").write_text(page, "utf-8")
+    book_pages.finish(SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path), None)  # type: ignore[arg-type]
+    assert warnings == []
+
+
+def test_the_committed_browser_libraries_are_those_that_were_checked_in() -> None:
+    from workshop.site import vendor_js
+
+    recorded = (vendor_js.VENDOR / "SHA256SUMS").read_text("utf-8")
+    assert vendor_js.checksums() == recorded
+    assert vendor_js.SOURCE_MAP.search((vendor_js.VENDOR / "vega-lite.min.js").read_bytes()) is None
+
+
+def test_a_course_can_leave_out_the_solutions() -> None:
+    page = (ROOT / "book" / "attention.md").read_text("utf-8")
+    left = book_site.without_solutions(page)
+    assert "{solution" not in left
+    assert "hidden-check" not in left
+    assert left.count("{exercise-start}") == page.count("{exercise-start}")
+    assert "## To take away" in left
+
+
+def test_the_code_of_every_check_is_folded() -> None:
+    page = (ROOT / "book" / "attention.md").read_text("utf-8")
+    assert book_site.folded_checks(page).count("hide-input") == page.count("hide-input") + page.count("[check]")
+    assert page.count("[check]") >= 4

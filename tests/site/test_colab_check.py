@@ -1,0 +1,86 @@
+"""The check of the notebooks for Colab: what it reports of a notebook that fails, and of versions that change."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from workshop.site import colab_check
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Pretended(colab_check.Environment):
+    """An environment whose programs answer what the test wants."""
+
+    def __init__(self, versions: list[list[str]]):
+        self.reports = iter(versions)
+        super().__init__(Path("python"))
+
+    def report(self) -> list[str]:
+        return next(self.reports)
+
+    @staticmethod
+    def pip_of(*_arguments: object, **_options: object) -> None:
+        """Install nothing."""
+
+
+def run(monkeypatch: pytest.MonkeyPatch, after: list[str], code: int, install_seconds: float) -> bool:
+    answer = json.dumps({"cells": 3, "install_seconds": install_seconds})
+
+    def pretend(command: list[object], **_options: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, code, answer if code == 0 else "", "Traceback: it broke")
+
+    monkeypatch.setattr(colab_check.subprocess, "run", pretend)
+    return colab_check.run(Path("chapter.ipynb"), Pretended([["numpy==2.1.3"], after]))
+
+
+def test_a_notebook_passes(monkeypatch, capsys):
+    assert run(monkeypatch, ["numpy==2.1.3"], 0, 12.0)
+    assert "passed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("after", "code", "install_seconds", "words"),
+    [
+        (["numpy==2.4.0"], 0, 12.0, "numpy==2.1.3 became numpy==2.4.0"),
+        (["numpy==2.1.3"], 1, 12.0, "it broke"),
+        (["numpy==2.1.3"], 0, 75.0, "75 s; 60 s are the limit"),
+    ],
+)
+def test_what_is_wrong_is_said(monkeypatch, capsys, after, code, install_seconds, words):
+    assert not run(monkeypatch, after, code, install_seconds)
+    out = capsys.readouterr().out
+    assert "FAILED" in out
+    assert words in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", ["x = 1", "1 / 0"])
+def test_a_notebook_is_really_run(source, tmp_path):
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    path = tmp_path / "page.ipynb"
+    nbformat.write(notebook, path)
+    command = [colab_check.sys.executable, "-c", colab_check.EXECUTE, str(path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    if source == "x = 1":
+        told = json.loads(result.stdout.splitlines()[-1])
+        assert told["cells"] == 1
+        assert 0 < told["install_seconds"] < 30
+    else:
+        assert result.returncode == 1
+        assert "ZeroDivisionError" in result.stderr
+
+
+def test_the_weekly_workflow_runs_the_check_in_colabs_image_and_opens_an_issue():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/colab.yml").read_text("utf-8"))
+    job = workflow["jobs"]["colab-image"]
+    commands = " ".join(step.get("run", "") for step in job["steps"])
+    assert "colab-images/public/runtime" in job["env"]["IMAGE"]
+    assert "colab_check.py --here" in commands
+    assert "gh issue create" in commands
+    assert workflow[True]["schedule"]  # YAML reads the key `on` as true
+    assert workflow["permissions"]["issues"] == "write"

@@ -1,0 +1,178 @@
+"""The ONNX files of the page `live`: they are what the exporter writes, and compute what the library computes."""
+
+import base64
+import gzip
+import hashlib
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import numpy_helper
+from safetensors.numpy import load_file
+
+from transformer_lib import record_attention
+from transformer_lib.data import load_pairs
+from transformer_lib.decoding import greedy_decode, hypothesis_attention
+from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names
+from workshop.site import book_live
+
+ROOT = Path(__file__).resolve().parents[2]
+LIVE = ROOT / "book" / "_static" / "live"
+ORIGIN = json.loads((LIVE / "provenance.json").read_text("utf-8"))
+every_translator = pytest.mark.parametrize("name", pretrained_names())
+
+
+def sha256(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@cache
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def run(path, source, target_input):
+    """The outputs of the graph by name, as tensors."""
+    found = session(path).run(None, {"source": source.numpy(), "target_input": target_input.numpy()})
+    names = [output.name for output in session(path).get_outputs()]
+    return dict(zip(names, map(torch.from_numpy, found), strict=True))
+
+
+def sentences(name, count):
+    """Sources of the kind that the translator was trained on."""
+    if name.startswith("number_words"):
+        pairs = load_pairs("number_words", "test", "en", "de")
+        return [source for source, _ in random.Random(0).sample(pairs, count)]
+    recorded = json.loads((ROOT / "experiments/results" / f"{name}.json").read_text("utf-8"))
+    return [example["source"] for example in recorded["examples"]][:count]
+
+
+def greedy(path, source, limit):
+    tokens = [1]
+    while len(tokens) <= limit and (tokens[-1] != 2 or len(tokens) == 1):
+        logits = run(path, source, torch.tensor([tokens]))["logits"][0]
+        logits[0] = -torch.inf  # <pad> is not a word
+        tokens.append(int(logits.argmax()))
+    return tokens[1:]
+
+
+def test_every_translator_of_the_package_is_exported():
+    assert sorted(ORIGIN) == pretrained_names() == sorted(path.stem for path in LIVE.glob("*.onnx"))
+
+
+@every_translator
+def test_the_files_are_those_on_record_and_small(name):
+    assert sha256(LIVE / f"{name}.onnx") == ORIGIN[name]["sha256"]
+    stale = f"the weights have changed: run workshop/site/export_onnx.py {name}"
+    assert sha256(PRETRAINED / name / "model.safetensors") == ORIGIN[name]["weights_sha256"], stale
+    assert (LIVE / f"{name}.onnx").stat().st_size < 5_000_000
+
+
+@every_translator
+def test_the_8_bit_weights_are_carried_over_exactly(name):
+    graph = onnx.load(LIVE / f"{name}.onnx").graph
+    found = {i.name.removeprefix("model.").removesuffix(".int8"): i for i in graph.initializer}
+    packed = load_file(PRETRAINED / name / "model.safetensors")
+    for key, expected in packed.items():
+        np.testing.assert_array_equal(numpy_helper.to_array(found[key]), expected)
+
+
+@every_translator
+def test_the_files_name_no_folder_of_the_machine_that_wrote_them(name):
+    content = (LIVE / f"{name}.onnx").read_bytes()
+    own = [str(folder).encode() for folder in (ROOT, Path.home(), Path(sys.prefix), Path(tempfile.gettempdir()))]
+    assert not any(path in content for path in own)
+    # Of other machines: files of Python, with which exporters mark where an operation was traced, and usual folders.
+    assert not re.search(rb"site-packages|/[\w./-]+\.py\b|/(home|root|tmp|work)/", content)
+
+
+@every_translator
+def test_logits_and_weights_equal_the_librarys(name):
+    model = Translator.load(name).model.eval()
+    size = model.config.vocabulary_size
+    for rows, source_length, target_length in ((1, 1, 1), (1, 11, 7), (4, 5, 13), (1, 78, 128)):
+        source = torch.randint(3, size, (rows, source_length))
+        target_input = torch.cat([torch.ones(rows, 1).long(), torch.randint(3, size, (rows, target_length - 1))], 1)
+        with torch.no_grad(), record_attention(model) as weights:
+            logits = model(source, target_input)[:, -1]
+        found = run(LIVE / f"{name}.onnx", source, target_input)
+        torch.testing.assert_close(found.pop("logits"), logits, atol=1e-3, rtol=0)
+        assert found.keys() == weights.keys()
+        for key, expected in weights.items():
+            torch.testing.assert_close(found[key], expected, atol=1e-3, rtol=0)
+
+
+def test_padding_is_no_key():
+    name = "number_words_en_de"
+    source, target_input = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 9, 8]])
+    alone = run(LIVE / f"{name}.onnx", source, target_input)
+    padded = run(LIVE / f"{name}.onnx", torch.nn.functional.pad(source, (0, 3)), target_input)
+    torch.testing.assert_close(padded["logits"], alone["logits"], atol=1e-4, rtol=0)
+    assert not padded["decoder.1.cross"][..., 4:].any()
+
+
+@every_translator
+def test_the_script_that_the_page_loads_holds_the_very_file(name):
+    content = json.loads(book_live.payloads()[name].removeprefix(f'LiveTranslator.receive("{name}",').rstrip(");\n"))
+    assert gzip.decompress(base64.b64decode(content["onnx"])) == (LIVE / f"{name}.onnx").read_bytes()
+    assert content["longest"] == ORIGIN[name]["longest"]
+
+
+def test_the_runtime_is_the_pinned_one():
+    pinned = json.loads((ROOT / "package.json").read_text("utf-8"))["dependencies"]["onnxruntime-web"]
+    assert f"ONNX Runtime Web v{pinned}" in (book_live.RUNTIME / "ort.wasm.min.js").read_text("utf-8")[:200]
+
+
+@pytest.mark.slow
+@every_translator
+def test_greedy_decoding_writes_the_same_50_sentences(name):
+    translator, path = Translator.load(name), LIVE / f"{name}.onnx"
+    for i, sentence in enumerate(sentences(name, 50)):
+        source = torch.tensor([[*translator.source_tokenizer.encode(sentence), 2]])
+        expected = greedy_decode(translator.model, source)[0].tolist()
+        assert greedy(path, source, limit=len(source[0]) + 50) == expected, sentence
+        if i == 0:
+            last = run(path, source, torch.tensor([[1, *expected[:-1]]]))
+            for key, weights in hypothesis_attention(translator.model, source, expected).items():
+                torch.testing.assert_close(last[key], weights, atol=1e-3, rtol=0)
+
+
+@pytest.mark.slow
+def test_the_exporter_writes_the_same_file_again(tmp_path):
+    # A program of its own: the shape checks of the test suite would stand in the exporter's way.
+    name = "number_words_en_de"
+    program = (
+        "import sys; from pathlib import Path; from workshop.site import export_onnx; "
+        f"Path(sys.argv[1]).write_bytes(export_onnx.export({name!r}))"
+    )
+    path = tmp_path / "again.onnx"
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program, path], check=True, env=environment, capture_output=True)
+    source, target_input = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 9, 8]])
+    again, recorded = (run(p, source, target_input) for p in (path, LIVE / f"{name}.onnx"))
+    for key, expected in recorded.items():
+        torch.testing.assert_close(again[key], expected, atol=1e-5, rtol=0)
+    if all(version(package) == wanted for package, wanted in ORIGIN[name]["versions"].items()):
+        assert sha256(path) == ORIGIN[name]["sha256"]
+
+
+@pytest.mark.slow
+def test_an_unknown_name_is_refused():
+    command = [sys.executable, "-m", "workshop.site.export_onnx", "tatoeba_de_fr"]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
+    found = subprocess.run(command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True)
+    assert found.returncode == 1
+    assert "'tatoeba_de_fr' does not come with the package; known: number_words_en_de, tatoeba_de_en" in found.stderr

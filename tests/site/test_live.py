@@ -1,0 +1,304 @@
+"""The page `live` in a browser: what it computes is what the library computes, by keyboard and without a server.
+
+Needs `make book` and Chromium, as test_site.py does. The page is opened twice: from a server, where all is checked,
+and from a file.
+"""
+
+import gzip
+import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from playwright.sync_api import BrowserContext, Page
+from test_site import SITE, context, origins, recorded, site  # noqa: F401  (fixtures)
+
+from transformer_lib.data import english_number, load_pairs
+from transformer_lib.decoding import beam_search, greedy_decode, hypothesis_attention
+from transformer_lib.run.translator import Translator
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "experiments" / "results"
+NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de")
+STATIC = "document.getElementById('live-translator').dataset.static"
+ODD = [
+    "",
+    " ",
+    "Straße, Äpfel, über!",
+    "STRASSE ÜBER ÄPFEL",
+    "a\u0308pfel",  # ä in two characters
+    "  viele   Leerzeichen\tund\nZeilen  ",
+    "\u00a0hart\u2003breit\u3000",
+    "\ufeffBOM \x1c \x85 x",
+    "🙂 👩‍👩‍👧 日本語",
+    "<eos> <bos> <unk> <pad>",
+    "▁unter▁strichen▁",
+    "„Na?“ – sagte sie… (12:30)",
+    "don't can't o'clock",
+    "xyzzyqwrtz" * 20,
+]
+SETTLED = """() => {
+  const text = document.querySelector('.live-translation').textContent;
+  return text && !text.endsWith('…');
+}"""
+
+
+@contextmanager
+def visited(browser: BrowserContext, origin: str) -> Iterator[Page]:
+    """The page before anything is pressed. When it is left, nothing must have gone wrong on it."""
+    page = browser.new_page()
+    faults = recorded(page, origin)
+    # Without a choice of its own the theme writes a warning on a first visit.
+    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
+    page.goto(origin + "book/live.html", wait_until="load")
+    yield page
+    page.close()
+    assert faults == []
+
+
+@pytest.fixture
+def page(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:  # noqa: F811
+    """The page as a server gives it."""
+    with visited(context, origins["http"]) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:  # noqa: F811
+    """The page with number words loaded in it, and all three translators at hand as `translators`."""
+    with visited(context, origins["http"]) as page:
+        page.click(".live-load button")
+        page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+        page.evaluate(
+            f"async names => {{ globalThis.translators = {{}}; for (const name of names) "
+            f"translators[name] = await LiveTranslator.loadTranslator({STATIC}, name); }}",
+            list(NAMES),
+        )
+        yield page
+
+
+def sources(name: str, count: int) -> list[str]:
+    if name.startswith("number_words"):
+        return [source for source, _ in random.Random(1).sample(load_pairs("number_words", "test", "en", "de"), count)]
+    examples = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["examples"]
+    return [example["source"] for example in examples[::5]][:count]
+
+
+def corpus() -> list[str]:
+    """The recorded sentences of both languages, and what nobody would type."""
+    texts = list(ODD)
+    for name in NAMES[1:]:
+        for example in json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["examples"]:
+            texts += [example["source"], example["reference"]]
+    return texts
+
+
+def test_nothing_is_loaded_before_it_is_asked_for_and_the_page_says_how_much_it_will_be(page: Page) -> None:
+    scripts = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert not [url for url in scripts if url.endswith(("onnxruntime.js", "ort.wasm.min.js", ".onnx", ".wasm"))]
+    assert not [url for url in scripts if any(url.endswith(f"live/{name}.js") for name in NAMES)]
+
+    files = {name: [f"live/{name}.js"] for name in NAMES}
+    runtime = ["live/onnxruntime.js", "vendor/onnxruntime/ort.wasm.min.js"]
+    bytes_of = {
+        name: sum(len(gzip.compress((SITE / "_static" / path).read_bytes(), 6)) for path in paths)
+        for name, paths in {**files, "runtime": runtime}.items()
+    }
+    shown = page.inner_text(".live-load")
+    for name in NAMES:
+        assert bytes_of[name] < 5_000_000
+        assert f"({bytes_of[name] / 1e6:.1f} MB)" in shown
+    assert f"{(bytes_of[NAMES[0]] + bytes_of['runtime']) / 1e6:.1f} MB" in page.inner_text(".live-load button")
+
+
+def test_it_works_by_keyboard(page: Page) -> None:
+    page.focus("[name=live-name]:checked")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")  # Load
+    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+    assert page.evaluate("document.activeElement.id") == "live-text"
+    page.keyboard.press("ControlOrMeta+a")
+    page.keyboard.type("21")
+    page.keyboard.press("Enter")
+    page.wait_for_function(SETTLED, timeout=30_000)
+    assert page.inner_text(".live-source").replace("\n", "").replace(" ", "") == "twentyone<eos>"
+    assert page.inner_text(".live-translation") == "ein und zwanzig"
+    assert page.locator(".live-steps tbody tr").count() == 4
+    assert page.get_attribute(".live-translation", "aria-live") == "polite"
+
+    before = page.inner_text(".live-chosen")
+    page.focus("[name=live-head]:checked")
+    page.keyboard.press("ArrowRight")
+    after = page.inner_text(".live-chosen")
+    assert (before, after) == ("decoder.1.cross, head 1", "decoder.1.cross, head 2")
+    assert after in page.inner_text(".live-large caption")
+    rows = page.eval_on_selector_all(".live-most tbody th", "cells => cells.map(cell => cell.textContent)")
+    assert rows == ["<bos> → ein", "ein → und", "und → zwanzig", "zwanzig → <eos>"]
+
+    # What stands in every cell of the chosen head, by the library.
+    translator = Translator.load("number_words_en_de")
+    source = torch.tensor([[*translator.source_tokenizer.encode("twenty one"), 2]])
+    tokens = greedy_decode(translator.model, source)[0].tolist()
+    weights = hypothesis_attention(translator.model, source, tokens)["decoder.1.cross"][0, 2]
+    cells = page.eval_on_selector_all(".live-large tbody td", "cells => cells.map(cell => Number(cell.textContent))")
+    assert torch.tensor(cells).view(4, 3).sub(100 * weights).abs().max() <= 0.51
+    most = page.eval_on_selector_all(".live-most tbody tr", "rows => rows.map(row => row.children[1].textContent)")
+    assert most == [["twenty", "one", "<eos>"][i] for i in weights.argmax(dim=-1).tolist()]
+    sizes = page.eval_on_selector_all(".live-maps canvas", "maps => maps.map(map => [map.height, map.width])")
+    assert sizes == [[3, 3]] * 8 + [[4, 4]] * 8 + [[4, 3]] * 8
+
+
+def test_another_choice_sends_the_sentence_another_way(loaded: Page) -> None:
+    loaded.fill("#live-text", "one")
+    loaded.click(".live-text [type=submit]")
+    loaded.wait_for_function(f"() => ({SETTLED})() && document.querySelectorAll('.live-steps tbody tr').length === 2")
+    assert loaded.inner_text(".live-translation") == "ein"
+    other = loaded.locator(".live-steps tbody tr").first.locator("button", has_text="eins")
+    other.focus()
+    loaded.keyboard.press("Enter")
+    loaded.wait_for_function(f"() => ({SETTLED})() && document.querySelectorAll('.live-steps tbody tr').length === 2")
+    assert loaded.inner_text(".live-translation") == "eins"
+    assert loaded.evaluate("document.activeElement.textContent").startswith("eins ")
+
+
+def test_next_token_takes_one_step(loaded: Page) -> None:
+    loaded.fill("#live-text", "forty seven")
+    texts = []
+    for count in (1, 2, 3, 4):
+        loaded.click(".live-next")
+        loaded.wait_for_function(f"document.querySelectorAll('.live-steps tbody tr').length === {count}")
+        texts.append(loaded.inner_text(".live-translation"))
+    assert texts == ["sieben …", "sieben und …", "sieben und vierzig …", "sieben und vierzig"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "nothing to translate"),
+        ("1000000", "number words go from 0 to 999,999"),
+        ("one " * 78, "79 tokens; this page takes up to 78"),
+        ("x" * 1001, "1001 characters; this page takes up to 1000"),
+    ],
+)
+def test_what_it_cannot_translate_it_says(loaded: Page, text: str, message: str) -> None:
+    loaded.fill("#live-text", text)
+    loaded.focus("#live-text")
+    loaded.keyboard.press("Enter")
+    assert message in loaded.inner_text("[role=alert]")
+
+
+def test_unknown_words_are_named(loaded: Page) -> None:
+    loaded.fill("#live-text", "forty bananas")
+    loaded.focus("#live-text")
+    loaded.keyboard.press("Enter")
+    assert "Never seen in training: bananas." in loaded.inner_text(".live-unknown")
+    assert loaded.inner_text("[role=alert]") == ""
+
+
+def test_every_control_has_a_name(loaded: Page) -> None:
+    unnamed = """() => [...document.querySelectorAll('#live-translator :is(input, button)')].filter(control =>
+        !control.textContent.trim() && !control.labels?.[0]?.textContent.trim() && !control.ariaLabel
+    ).map(control => control.outerHTML)"""
+    assert loaded.evaluate(unnamed) == []
+
+
+def test_the_tokenizers_cut_as_the_librarys_do(loaded: Page) -> None:
+    texts = corpus()
+    assert len(texts) > 400
+    for name in NAMES:
+        tokenizer = Translator.load(name).source_tokenizer
+        found = loaded.evaluate(
+            "([name, texts]) => texts.map(text => translators[name].sourceTokenizer.encode(text))", [name, texts]
+        )
+        expected = [tokenizer.encode(text) for text in texts]
+        wrong = [text for text, a, b in zip(texts, found, expected, strict=True) if a != b]
+        assert wrong == []
+        decoded = loaded.evaluate(
+            "([name, rows]) => rows.map(ids => translators[name].targetTokenizer.decode(ids))", [name, expected]
+        )
+        assert decoded == [tokenizer.decode(ids) for ids in expected]
+
+
+def test_numbers_are_spelled_as_the_library_spells_them(loaded: Page) -> None:
+    numbers = [*range(2000), *range(2000, 1_000_000, 997), 999_999]
+    found = loaded.evaluate("numbers => numbers.map(LiveTranslator.englishNumber)", numbers)
+    assert found == [english_number(number) for number in numbers]
+    spelled = loaded.evaluate("['447', ' 12,345 ', '12 345', 'forty', '3 4'].map(LiveTranslator.withNumbersSpelled)")
+    assert spelled == [english_number(447), english_number(12_345), english_number(12_345), "forty", "3 4"]
+
+
+@pytest.mark.parametrize(("name", "count"), [(NAMES[0], 20), (NAMES[1], 15), (NAMES[2], 15)])
+def test_translations_are_the_librarys(loaded: Page, name: str, count: int) -> None:
+    translator = Translator.load(name)
+    texts = sources(name, count)
+    assert len(texts) == count
+    found = loaded.evaluate(
+        """async ([name, texts]) => {
+            const found = [];
+            for (const [i, text] of texts.entries()) {
+                const greedy = await translators[name].translate(text);
+                const beam = i % 3 ? null : await translators[name].translate(text, 4);
+                found.push([greedy.tokens, greedy.text, beam?.tokens]);
+            }
+            return found;
+        }""",
+        [name, texts],
+    )
+    for text, (tokens, written, beam) in zip(texts, found, strict=True):
+        source = torch.tensor([[*translator.source_tokenizer.encode(text), 2]])
+        assert tokens == greedy_decode(translator.model, source)[0].tolist(), text
+        assert written == translator.target_tokenizer.decode(tokens)
+        if beam:
+            assert beam == beam_search(translator.model, source)[0].tolist(), text
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_weights_are_the_librarys(loaded: Page, name: str, beam_size: int) -> None:
+    translator, text = Translator.load(name), sources(name, 3)[2]
+    found = loaded.evaluate(
+        """async ([name, text, beamSize]) => {
+            const { source, tokens, attention } = await translators[name].translate(text, beamSize);
+            const plain = Object.entries(attention).map(([key, heads]) =>
+                [key, heads.map(head => head.map(row => [...row]))]);
+            return { source, tokens, attention: Object.fromEntries(plain) };
+        }""",
+        [name, text, beam_size],
+    )
+    expected = hypothesis_attention(translator.model, torch.tensor([found["source"]]), found["tokens"])
+    assert found["attention"].keys() == expected.keys()
+    for key, weights in expected.items():
+        torch.testing.assert_close(torch.tensor(found["attention"][key]), weights[0], atol=1e-3, rtol=0)
+
+
+def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, str]) -> None:  # noqa: F811
+    with visited(context, origins["file"]) as page:
+        page.click(".live-load button")
+        page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+        page.click(".live-text [type=submit]")
+        page.wait_for_function(SETTLED, timeout=30_000)
+        assert page.inner_text(".live-translation") == "sieben und vierzig"
+
+
+def test_what_stops_the_loading_is_said_and_can_be_tried_again(
+    context: BrowserContext,  # noqa: F811
+    origins: dict[str, str],  # noqa: F811
+) -> None:
+    page = context.new_page()
+    page.goto(origins["http"] + "book/live.html", wait_until="load")
+    page.evaluate("delete globalThis.DecompressionStream")
+    page.click(".live-load button")
+    page.wait_for_function("document.querySelector('.live-status').textContent.includes('Use one from 2023')")
+    page.route("**/number_words_en_de.js", lambda route: route.abort())
+    page.reload(wait_until="load")
+    page.click(".live-load button")
+    page.wait_for_function("document.querySelector('.live-status').textContent.includes('did not arrive')")
+    page.unroute("**/number_words_en_de.js")
+    page.click(".live-load button")
+    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+    page.close()

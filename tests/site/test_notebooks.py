@@ -1,0 +1,465 @@
+"""Chapters → notebooks: every construct that the book uses, the errors, and the notebooks that are committed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workshop.site import make_notebooks
+from workshop.site.address import Address
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.myst_blocks import PageError
+
+ROOT = Path(__file__).resolve().parents[2]
+ADDRESS = Address("owner", "name")
+SITE = "https://owner.github.io/name/book/"
+BLOB = "https://github.com/owner/name/blob/main/"
+FRONT = "---\nkernelspec:\n  name: python3\n---\n"
+
+MODULE = '''\
+"""A module."""
+
+
+def double(x):
+    """Twice x."""
+    return 2 * x
+
+
+class Model:
+    """A model."""
+
+    def forward(self, x):
+        """One step."""
+        return double(x)
+'''
+BIBLIOGRAPHY = """\
+@article{one2017, author = {Ada One}, title = {T}, year = {2017}, url = {https://paper.example/1}}
+@article{two2018, author = {Ada One and Bo Two}, title = {T}, year = {2018}, doi = {10.1/2}}
+@article{three2019, author = {Ada One and Bo Two and Cy Three}, title = {T}, year = {2019}, doi = {10.1/3}}
+"""
+CORRESPONDENCE = """\
+from types import SimpleNamespace
+
+def rows():
+    return [
+        SimpleNamespace(id="eq-1", place="§3.2.1", statement="lp(|Y|)", chapter="page", function="layers.double",
+                        file="library/layers.py", test="tests/test_layers.py::test_double"),
+        SimpleNamespace(id="decode", place="§6.1", statement="beam 4",
+                        chapter=None, function=None, file=None, test=None),
+    ]
+"""
+
+DEFECTS = """\
+from types import SimpleNamespace
+
+TEST = "test_layers.py::test_it_doubles"
+DEFECTS = [
+    SimpleNamespace(name="tripled", file="layers.py", right="2 * x", wrong="3 * x | 0", caught_by=TEST),
+    SimpleNamespace(name="halved", file="layers.py", right="2 *", wrong="0.5 *", caught_by=TEST),
+    SimpleNamespace(name="lost", file="layers.py", right="return", wrong="pass", caught_by=TEST),
+]
+"""
+RECORDED = {
+    "defects": {
+        "tripled": {
+            "runs": [{"halfway": 0.5, "greedy": 1.0, "beam_4": 0.25}, {"halfway": 0, "greedy": 0, "beam_4": 0}]
+        },
+        "halved": {"runs": [{"error": 'ValueError: a "b"'}]},
+    }
+}
+
+Cells = list[tuple[str, str]]
+Convert = Callable[..., Cells]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A small repository around the page under test."""
+    for name, text in {
+        "book/other.md": "# The *other* page\n\n(there)=\n## A place there\n",
+        "book/references.bib": BIBLIOGRAPHY,
+        "book/_static/tree.svg": "<svg/>",
+        "library/layers.py": MODULE,
+        "workshop/lab/correspondence.py": CORRESPONDENCE,
+        "workshop/lab/defects.py": DEFECTS,
+        "experiments/results/seeded_defects.json": json.dumps(RECORDED),
+        "LICENSE": "MIT",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def notebook(root: Path) -> Callable[..., dict[str, Any]]:
+    """A function that turns a page with this body into a notebook."""
+
+    def build(body: str, solutions: bool = False) -> dict[str, Any]:
+        page = root / "book" / "page.md"
+        page.write_text(f"{FRONT}# Page\n{body}\n", "utf-8")
+        pages = [read_page(page), read_page(root / "book" / "other.md")]
+        index = Index(pages, root / "book" / "references.bib")
+        return json.loads(make_notebooks.notebook_text(pages[0], index, ADDRESS, root, solutions))
+
+    return build
+
+
+@pytest.fixture
+def convert(notebook: Callable[..., dict[str, Any]]) -> Convert:
+    """The cells of the page as (type, source), without the opening ones and the page's title."""
+
+    def build(body: str, solutions: bool = False) -> Cells:
+        cells = [(cell["cell_type"], cell["source"]) for cell in notebook(body, solutions)["cells"]]
+        cells = [(kind, source.removeprefix("# Page").strip("\n")) for kind, source in cells[1:]]
+        return [cell for cell in cells if cell[1] and "PackageNotFoundError" not in cell[1]]
+
+    return build
+
+
+def markdown(cells: Cells) -> str:
+    return "\n\n".join(source for kind, source in cells if kind == "markdown")
+
+
+# ── The opening cells ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_notebook_says_where_it_comes_from_and_installs_what_is_missing(notebook: Any) -> None:
+    first, second, *_ = notebook("```{code-cell} ipython3\n1 + 1\n```")["cells"]
+    assert f"[Page]({SITE}page.html)" in first["source"]
+    assert 'version("executable-transformer")' in second["source"]
+    assert '"executable-transformer[viz,text] @ git+https://github.com/owner/name@main"' in second["source"]
+    assert "--upgrade" not in second["source"]
+
+
+def test_a_page_without_code_installs_nothing(notebook: Any) -> None:
+    assert [cell["cell_type"] for cell in notebook("Words.")["cells"]] == ["markdown", "markdown"]
+
+
+def test_the_same_page_gives_the_same_bytes(notebook: Any) -> None:
+    body = "Words.\n\n```{code-cell} ipython3\n1 + 1\n```\n\nWords."
+    first, second = notebook(body), notebook(body)
+    assert first == second
+    ids = [cell["id"] for cell in first["cells"]]
+    assert len(set(ids)) == len(ids)
+
+
+# ── Cells ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ":tags: [hide-input]",
+        "---\ntags: [hide-input]\nmystnb:\n  image:\n    alt: A line\n---",
+        ":tags: [hide-input]\n:mystnb:\n:  image:\n:    alt: A line",
+    ],
+)
+def test_options_of_a_code_cell_leave_the_code_and_tags_stay(notebook: Any, options: str) -> None:
+    cell = notebook(f"```{{code-cell}} ipython3\n{options}\nx = 1\n```")["cells"][-1]
+    assert cell["source"] == "x = 1"
+    assert cell["metadata"] == {"tags": ["hide-input"]}
+
+
+def test_a_cell_of_the_book_alone_is_left_out(convert: Convert) -> None:
+    cells = convert("```{code-cell} ipython3\n:tags: [remove-cell, book-only]\nimport sys\n```\n\nWords.")
+    assert cells == [("markdown", "Words.")]
+
+
+def test_a_break_separates_markdown_cells(convert: Convert) -> None:
+    assert convert("One.\n\n+++\n\nTwo.\n% a remark\n") == [("markdown", "One."), ("markdown", "Two.")]
+
+
+def test_code_cells_are_those_that_the_book_executes() -> None:
+    from myst_nb.core.config import NbParserConfig
+    from myst_nb.core.read import read_myst_markdown_notebook
+    from myst_parser.config.main import MdParserConfig
+
+    extensions = {"colon_fence", "dollarmath", "amsmath", "deflist", "attrs_block", "attrs_inline"}
+    for path in pages_in_order(ROOT):
+        book = read_myst_markdown_notebook(
+            path.read_text("utf-8"), config=MdParserConfig(enable_extensions=extensions), path=path
+        )
+        executed = [cell.source for cell in book.cells if cell.cell_type == "code"]
+        ours = [block.text.strip("\n") for block in read_page(path).blocks if block.name == "code-cell"]
+        assert ours == [source.strip("\n") for source in executed], path.name
+    assert NbParserConfig().metadata_key == "mystnb"
+
+
+# ── Text ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("{cite:p}`one2017`", "([One, 2017](https://paper.example/1))"),
+        ("{cite:t}`two2018`", "[One and Two (2018)](https://doi.org/10.1/2)"),
+        (
+            "{cite:p}`one2017, three2019`",
+            "([One, 2017](https://paper.example/1); [One et al., 2019](https://doi.org/10.1/3))",
+        ),
+        ("{ref}`there`", f"[A place there]({SITE}other.html#there)"),
+        ("{ref}`over there <there>`", f"[over there]({SITE}other.html#there)"),
+        ("{doc}`other`", f"[The *other* page]({SITE}other.html)"),
+        ("[](there)", f"[A place there]({SITE}other.html#there)"),
+        ("[words](there)", f"[words]({SITE}other.html#there)"),
+        ("[words](#there)", f"[words]({SITE}other.html#there)"),
+        ("[words](other.md)", f"[words]({SITE}other.html)"),
+        ("[words](other.md#there)", f"[words]({SITE}other.html#there)"),
+        ("[`code`](https://elsewhere.example/x)", "[`code`](https://elsewhere.example/x)"),
+        ("[licence](../LICENSE)", f"[licence]({BLOB}LICENSE)"),
+        ("{math}`x_1`", "$x_1$"),
+        ("{term}`keys <key>`", "keys"),
+        ("![A tree](_static/tree.svg)", "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"),
+        ("`{ref}` and `` `{cite}`x` `` stay", "`{ref}` and `` `{cite}`x` `` stay"),
+        (r"$\{x\}`y`$ and $a^{{2}}$ stay", r"$\{x\}`y`$ and $a^{{2}}$ stay"),
+        ("[words]{.wide} and `x`{.python}", "[words] and `x`"),
+    ],
+)
+def test_text(convert: Convert, source: str, expected: str) -> None:
+    assert markdown(convert(f"Before {source} after")) == f"Before {expected} after"
+
+
+def test_a_role_may_go_on_over_the_end_of_a_line(convert: Convert) -> None:
+    assert markdown(convert("See {ref}`over\nthere <there>`.")) == f"See [over\nthere]({SITE}other.html#there)."
+
+
+def test_code_is_left_alone(convert: Convert) -> None:
+    body = "```python\nx = '{ref}`there`'\n(eq-1)=\n```"
+    assert markdown(convert(body)) == body
+
+
+def test_a_target_leads_to_the_site_and_the_papers_number_stays(convert: Convert) -> None:
+    body = "(eq-1)=\n$$\ny = x \\tag{1}\n$$\n\n[Equation (1)](eq-1)"
+    assert markdown(convert(body)) == f"$$\ny = x \\tag{{1}}\n$$\n\n[Equation (1)]({SITE}page.html#eq-1)"
+
+
+def test_numbered_mathematics(convert: Convert) -> None:
+    text = markdown(convert("```{math}\n:label: pythagoras\na^2\n```\n\n{eq}`pythagoras` and $$b$$ (other-one)"))
+    assert text == f"$$\na^2 \\tag{{1}}\n$$\n\n[(1)]({SITE}page.html#equation-pythagoras) and $$b$$"
+
+
+def test_definitions_become_a_list(convert: Convert) -> None:
+    assert markdown(convert("query\n: what asks\n  and asks")) == "- **query**: what asks and asks"
+    assert markdown(convert("```{glossary}\nkey\n  what answers\n```")) == "- **key**: what answers"
+
+
+# ── Directives ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_boxes(convert: Convert) -> None:
+    text = markdown(convert(":::{admonition} Before you start\n:class: tip\n- {ref}`there`\n\nMore.\n:::"))
+    assert text == f"> **Before you start.**\n>\n> - [A place there]({SITE}other.html#there)\n>\n> More."
+    assert markdown(convert("```{note}\nCare.\n```")) == "> **Note.**\n>\n> Care."
+    assert markdown(convert("```{seealso} the paper\n```")) == "> **See also.**\n>\n> the paper"
+
+
+def test_boxes_in_boxes(convert: Convert) -> None:
+    assert (
+        markdown(convert("::::{note}\nA\n:::{tip}\nB\n:::\n::::")) == "> **Note.**\n>\n> A\n>\n> > **Tip.**\n> >\n> > B"
+    )
+
+
+def test_a_table_of_lists(convert: Convert) -> None:
+    body = (
+        "```{list-table} Sizes\n:header-rows: 1\n:name: sizes\n\n* - a\n  - b\n* - $|x|$\n  - `c|d` and\n    more\n```"
+    )
+    text = markdown(convert(f"{body}\n\n{{numref}}`sizes`"))
+    assert text.startswith("**Table 1 (Sizes).**\n\n| a | b |\n|---|---|\n")
+    assert r"| $\vert x\vert $ | `c\|d` and more |" in text
+    assert text.endswith(f"[Table 1]({SITE}page.html#sizes)")
+
+
+def test_a_figure(convert: Convert) -> None:
+    text = markdown(
+        convert("```{figure} _static/tree.svg\n:alt: A tree\n:name: tree\nThe tree.\n```\n\n{numref}`tree`")
+    )
+    picture = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
+    assert text == f"{picture}\n\n*Fig. 1.* The tree.\n\n[Fig. 1]({SITE}page.html#tree)"
+
+
+def test_a_listing_shows_the_very_source(convert: Convert) -> None:
+    text = markdown(convert("```{literalinclude} ../library/layers.py\n:pyobject: double\n:caption: Twice\n```"))
+    assert text.startswith(f"[Twice (`library/layers.py`)]({BLOB}library/layers.py):\n\n```python\ndef double(x):\n")
+    assert text.endswith("    return 2 * x\n```")
+
+
+def test_a_listing_of_a_method_and_of_lines(convert: Convert) -> None:
+    method = markdown(convert("```{literalinclude} ../library/layers.py\n:pyobject: Model.forward\n```"))
+    assert '```python\ndef forward(self, x):\n    """One step."""\n    return double(x)\n```' in method
+    lines = markdown(convert("```{literalinclude} ../library/layers.py\n:lines: 1\n```"))
+    assert '```python\n"""A module."""\n```' in lines
+
+
+def test_a_listing_to_run_is_a_code_cell(convert: Convert) -> None:
+    cells = convert("```{literalinclude} ../library/layers.py\n:pyobject: double\n:class: run\n```")
+    assert cells == [("code", '# From library/layers.py\ndef double(x):\n    """Twice x."""\n    return 2 * x')]
+
+
+def test_the_table_of_correspondence(convert: Convert) -> None:
+    text = markdown(convert("(eq-1)=\n## Attention\n\n```{correspondence}\n```"))
+    assert f"| §3.2.1 | lp(\\|Y\\|) | [page]({SITE}page.html#eq-1) | [`double`]({BLOB}library/layers.py) |" in text
+    assert f"[double]({BLOB}tests/test_layers.py)" in text
+    assert "| §6.1 | beam 4 | – | – | – |" in text
+
+
+def test_the_table_of_seeded_defects(convert: Convert) -> None:
+    text = markdown(convert("```{seeded-defects}\n```"))
+    code = f"([layers.py]({BLOB}transformer_lib/layers.py))"
+    test = f"[it doubles]({BLOB}tests/test_layers.py)"
+    assert f"| tripled {code} | `2 * x` → `3 * x \\| 0` | 50, 0 | 100, 0 | 25, 0 | {test} |" in text
+    assert f"| halved {code} | `2 *` → `0.5 *` | error | error | error | {test} |" in text
+    assert f"| lost {code} | `return` → `pass` | – | – | – | {test} |" in text
+
+
+def test_a_recorded_result_is_written_into_the_notebook(convert: Convert) -> None:
+    read = 'Path("../experiments/results/seeded_defects.json").read_text("utf-8")'
+    [(kind, source)] = convert(f"```{{code-cell}}\nimport json\nfound = json.loads({read})\n```")
+    assert kind == "code"
+    assert "experiments" not in source
+    names: dict[str, Any] = {}
+    exec(source, names)
+    assert names["found"] == RECORDED
+
+
+def test_a_result_that_is_not_recorded_yet_stays_a_file_to_look_for(convert: Convert) -> None:
+    read = 'Path("../experiments/results/not_yet.json").read_text("utf-8")'
+    assert convert(f"```{{code-cell}}\nfound = {read}\n```") == [("code", f"found = {read}")]
+
+
+@pytest.mark.parametrize("layout", ["{0} if {1} else None", "(\n    {0}\n    if {1}\n    else None\n)"])
+@pytest.mark.parametrize(("name", "recorded"), [("seeded_defects", RECORDED), ("on_a_gpu", None)])
+def test_a_result_that_is_not_yet_recorded_is_none_in_the_notebook(
+    convert: Convert, layout: str, name: str, recorded: Any
+) -> None:
+    path = f'Path("../experiments/results/{name}.json")'
+    read = layout.format(f'json.loads({path}.read_text("utf-8"))', f"{path}.exists()")
+    [(_, source)] = convert(f"```{{code-cell}}\nimport json\nfound = {read}\n```")
+    assert "experiments" not in source
+    names: dict[str, Any] = {}
+    exec(source, names)
+    assert names["found"] == recorded
+
+
+def test_lists_of_contents_and_references_are_left_out(convert: Convert) -> None:
+    assert convert("```{tableofcontents}\n```\n\n```{bibliography}\n:filter: docname in docnames\n```") == []
+
+
+# ── Exercises ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+EXERCISES = """\
+```{exercise} Predict
+:label: ex-one
+What comes out?
+```
+
+```{solution} ex-one
+:class: dropdown
+SECRET one
+```
+
+```{exercise-start} Compute
+:label: ex-two
+```
+Compute it.
+```{code-cell} ipython3
+start = 1
+```
+```{exercise-end}
+```
+
+```{solution-start} ex-two
+:label: sol-two
+```
+SECRET two
+```{code-cell} ipython3
+answer = "SECRET three"
+```
+```{solution-end}
+```
+
+After {numref}`ex-two`.
+"""
+
+
+def test_students_get_exercises_without_solutions(convert: Convert) -> None:
+    cells = convert(EXERCISES)
+    assert "SECRET" not in str(cells)
+    assert "Solution" not in str(cells)
+    assert cells[0] == (
+        "markdown",
+        "**Exercise 1 (Predict).**\n\nWhat comes out?\n\n**Exercise 2 (Compute).**\n\nCompute it.",
+    )
+    assert cells[1] == ("code", "start = 1")
+    assert cells[2] == ("markdown", f"After [Exercise 2]({SITE}page.html#ex-two).")
+
+
+def test_instructors_get_solutions(convert: Convert) -> None:
+    cells = convert(EXERCISES, solutions=True)
+    text = markdown(cells)
+    assert "**Solution of Exercise 1.**\n\nSECRET one" in text
+    assert "**Solution of Exercise 2.**" in text
+    assert ("code", 'answer = "SECRET three"') in cells
+
+
+def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
+    link = f"**[Open the translator on the book's site]({SITE}page.html#live-translator).**"
+    assert link in markdown(convert("```{live-translator}\n```"))
+
+
+# ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("\n```{mermaid}\nx\n```", r"page\.md:7: unknown directive \{mermaid\}"),
+        ("\n:::{note}\nWords.\n\n{wrong}`x`\n:::", r"page\.md:10: unknown role \{wrong\}"),
+        ("\nOne.\nTwo {wrong}`x`.", r"page\.md:8: unknown role \{wrong\}"),
+        ("{ref}`nowhere`", r"page\.md:6: unknown label 'nowhere'"),
+        ("[x](nowhere.md)", r"page\.md:6: unknown target 'nowhere\.md'"),
+        ("[x](../../outside)", r"page\.md:6: unknown target"),
+        ("{cite:p}`nobody1999`", r"page\.md:6: no entry 'nobody1999'"),
+        ("{{ version }}", r"page\.md:6: unknown substitution \{\{version\}\}"),
+        ("![](_static/tree.svg)", r"page\.md:6: picture _static/tree\.svg without alt text"),
+        ("```{image} _static/tree.svg\n```", r"page\.md:6: picture _static/tree\.svg without alt text"),
+        ("```{literalinclude} ../library/gone.py\n```", r"page\.md:6: unknown target '\.\./library/gone\.py'"),
+        ("```{literalinclude} ../library/layers.py\n:pyobject: gone\n```", r"page\.md:6: .*gone"),
+        ("```{solution} ex-none\n```", r"page\.md:6: a solution of the unknown exercise 'ex-none'"),
+        ("```{solution-start} ex-none\n```", r"page\.md: a solution-start without its solution-end"),
+        (":::{note}\n```{code-cell} ipython3\n1\n```\n:::", r"page\.md:7: unknown directive \{code-cell\}"),
+    ],
+)
+def test_what_cannot_be_converted_is_named_with_its_line(convert: Convert, body: str, message: str) -> None:
+    with pytest.raises(PageError, match=message):
+        convert(body, solutions="{solution}" in body)
+
+
+# ── The committed notebooks ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_committed_notebooks_are_in_step_with_the_chapters() -> None:
+    assert make_notebooks.out_of_step(make_notebooks.all_notebooks(ROOT), ROOT / "notebooks") == []
+
+
+def test_changed_missing_and_left_over_notebooks_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").write_text("old", "utf-8")
+    (tmp_path / "c.ipynb").write_text("left", "utf-8")
+    found = make_notebooks.out_of_step({"a.ipynb": "new", "b.ipynb": "new"}, tmp_path)
+    assert found == ["a.ipynb is out of step", "b.ipynb is missing", "c.ipynb belongs to no chapter"]
+
+
+def test_no_solution_reaches_a_student() -> None:
+    """No long line that a chapter has in its solutions alone stands in the student's notebook."""
+    students = make_notebooks.all_notebooks(ROOT)
+    for path in pages_in_order(ROOT):
+        inside, lines = False, {True: set(), False: set()}
+        for block in read_page(path).blocks:
+            inside = inside or block.name == "solution-start"
+            lines[inside or block.name == "solution"] |= {line.strip() for line in block.body if len(line) > 40}
+            inside = inside and block.name != "solution-end"
+        cells = json.loads(students[f"{path.stem}.ipynb"])["cells"]
+        given = {line.strip() for cell in cells for line in cell["source"].splitlines()}
+        assert given & (lines[True] - lines[False]) == set(), path.name

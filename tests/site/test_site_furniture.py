@@ -1,0 +1,190 @@
+"""The site around its chapters: descriptions, social pictures, sitemap, 404, downloads, search and the whole book.
+
+Needs what tests/site/test_site.py needs, and `make pdf` for the tests of the PDF.
+"""
+
+import html
+import json
+import re
+import xml.etree.ElementTree
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from PIL import Image
+from playwright.sync_api import BrowserContext
+from test_site import CHAPTERS, ROOT, Links, context, origins, recorded, site, unavailable  # noqa: F401  (fixtures)
+
+from workshop.site.address import configured
+
+pytestmark = pytest.mark.slow
+
+HOME = configured().home
+PDF = "the-executable-transformer.pdf"
+META = re.compile(r'<meta (?:name|property)="([^"]+)" content="([^"]*)"')
+SOLUTION_WORDS = re.compile(r"^#+ Solution|\*\*Solution of", re.MULTILINE)
+
+
+def metadata(path: Path) -> dict[str, str]:
+    return {name: html.unescape(value) for name, value in META.findall(path.read_text("utf-8"))}
+
+
+# ── What others say of a page ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_page_describes_itself_in_its_own_words(site: Path) -> None:  # noqa: F811
+    names = [*CHAPTERS, "search.html", "genindex.html", "404.html"]
+    descriptions = {name: metadata(site / name).get("description", "") for name in names}
+    assert {name: text for name, text in descriptions.items() if not 50 <= len(text) <= 160} == {}
+    assert len(set(descriptions.values())) == len(names)
+    assert [text for text in descriptions.values() if re.search(r"[\\{}$]", text)] == [], "a formula as TeX"
+
+
+@pytest.mark.parametrize("name", [*CHAPTERS, "index.html"])
+def test_a_link_to_a_page_shows_its_picture(site: Path, name: str) -> None:  # noqa: F811
+    page = (site / name).read_text("utf-8")
+    known = metadata(site / name)
+    address = HOME + (name if name != "index.html" else "book/index.html")
+    assert f'<link rel="canonical" href="{address}"' in page
+    assert known["og:url"] == address
+    assert known["twitter:card"] == "summary_large_image"
+    assert known["og:description"] == known["description"]
+    assert known["og:image"].startswith(HOME)
+    picture = site / known["og:image"].removeprefix(HOME)
+    with Image.open(picture) as opened:
+        assert (opened.format, opened.size) == ("PNG", (1200, 630))
+    assert picture.stat().st_size <= 60_000
+
+
+def test_the_social_pictures_differ(site: Path) -> None:  # noqa: F811
+    pictures = [path.read_bytes() for path in (site / "_static" / "social").glob("*.png")]
+    assert len(set(pictures)) == len(pictures) == len(CHAPTERS)
+
+
+def test_the_sitemap_lists_every_page(site: Path) -> None:  # noqa: F811
+    tree = xml.etree.ElementTree.parse(site / "sitemap.xml")
+    addresses = [place.text for place in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]
+    assert addresses == [HOME + name for name in CHAPTERS]
+    assert f"Sitemap: {HOME}sitemap.xml" in (site / "robots.txt").read_text("utf-8")
+
+
+def test_the_page_for_lost_readers_works_at_any_depth(site: Path) -> None:  # noqa: F811
+    links = Links()
+    links.feed((site / "404.html").read_text("utf-8"))
+    start = urlsplit(HOME).path
+    assert [target for target in links.targets if not target.startswith(start)] == []
+    files = {target.removeprefix(start) for target in links.targets}
+    assert {*CHAPTERS, "search.html"} <= files
+    assert [file for file in files if not (site / file).is_file()] == []
+
+
+# ── Downloads ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_page_brings_its_source_with_the_solutions(site: Path) -> None:  # noqa: F811
+    assert not (site / "_sources").exists()
+    assert [path.name for path in site.glob("book/*.html") if "_sources" in path.read_text("utf-8")] == []
+
+
+def test_every_chapter_offers_its_notebook(site: Path) -> None:  # noqa: F811
+    for name in CHAPTERS:
+        links = Links()
+        links.feed((site / name).read_text("utf-8"))
+        offered = [target for target in links.targets if target.endswith(".ipynb") and "//" not in target]
+        assert offered == [f"../_downloads/notebooks/{Path(name).stem}.ipynb"], name
+        copy = ((site / name).parent / offered[0]).resolve().read_bytes()
+        assert copy == (ROOT / "notebooks" / f"{Path(name).stem}.ipynb").read_bytes()
+        text = "".join("".join(cell["source"]) + "\n" for cell in json.loads(copy)["cells"])
+        assert not SOLUTION_WORDS.search(text), name
+
+
+@pytest.fixture(scope="module")
+def pdf(site: Path):  # noqa: F811
+    if not (site / PDF).exists():
+        unavailable("the book is not printed: run `make pdf` after `make book`")
+    import pypdf
+
+    return pypdf.PdfReader(site / PDF)
+
+
+def test_the_printed_book_has_every_chapter_in_its_outline(site: Path, pdf) -> None:  # noqa: F811
+    def titles(outline: list) -> list[str]:
+        return [title for item in outline for title in (titles(item) if isinstance(item, list) else [item.title])]
+
+    found = titles(pdf.outline)
+    for name in CHAPTERS:
+        heading = re.search(r"<h1>(.*?)<a class=\"headerlink\"", (site / name).read_text("utf-8"))
+        assert heading is not None
+        assert html.unescape(re.sub(r"<[^>]+>", "", heading[1])).strip() in found
+    assert len(found) > 3 * len(CHAPTERS), "no sections"
+    assert len(pdf.pages) > len(CHAPTERS)
+
+
+def test_the_printed_book_has_no_empty_pages_and_numbers_them(pdf) -> None:
+    empty, unnumbered = [], []
+    for number, page in enumerate(pdf.pages, start=1):
+        drawn = page.get_contents().get_data().replace(b"/PageNumber Do", b"")
+        if not re.search(rb"\b(?:Tj|TJ|Do)\b", drawn):
+            empty.append(number)
+        if number > 2 and "/PageNumber" not in page["/Resources"]["/XObject"]:
+            unnumbered.append(number)
+    assert empty == []
+    assert unnumbered == []
+    for number in range(3, len(pdf.pages), 60):  # reading a page takes half a second
+        assert pdf.pages[number - 1].extract_text().rstrip().endswith(str(number))
+
+
+def test_the_printed_book_brings_its_fonts(pdf) -> None:
+    missing = set()
+    for page in pdf.pages:
+        for reference in page["/Resources"].get("/Font", {}).values():
+            font = reference.get_object()
+            if font["/Subtype"] == "/Type3":  # its glyphs are drawings, in the file by nature
+                continue
+            inner = font["/DescendantFonts"][0].get_object() if "/DescendantFonts" in font else font
+            descriptor = inner.get("/FontDescriptor", {}).get_object() if "/FontDescriptor" in inner else {}
+            if not {"/FontFile", "/FontFile2", "/FontFile3"} & set(descriptor):
+                missing.add(font["/BaseFont"])
+    assert missing == set()
+
+
+def test_the_printed_book_holds_exercises_and_no_solutions(pdf) -> None:
+    places = [item for part in pdf.outline if isinstance(part, list) for item in part if not isinstance(item, list)]
+    first, last = (
+        next(pdf.get_destination_page_number(item) for item in places if item.title == title)
+        for title in ("Masks", "Multi-head attention")
+    )
+    text = "\n".join(pdf.pages[number].extract_text() for number in range(first, last))
+    assert len(re.findall(r"^Exercise \d+", text, re.MULTILINE)) >= 3
+    assert not re.search(r"^Solution to ", text, re.MULTILINE)
+
+
+def test_the_whole_book_is_offered_where_it_exists(site: Path) -> None:  # noqa: F811
+    offers = [name for name in CHAPTERS if f'href="../{PDF}"' in (site / name).read_text("utf-8")]
+    assert offers == (CHAPTERS if (site / PDF).exists() else [])
+
+
+# ── Search ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["http", "file"])
+def test_search_finds_a_chapter_without_a_network(
+    context: BrowserContext,  # noqa: F811
+    origins: dict[str, str],  # noqa: F811
+    kind: str,
+) -> None:
+    page = context.new_page()
+    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
+    faults = recorded(page, origins[kind])
+    page.goto(f"{origins[kind]}search.html?q=label+smoothing")
+    page.wait_for_selector("#search-results li a", timeout=20_000)
+    page.wait_for_function("/found/.test(document.querySelector('#search-results').textContent)", timeout=20_000)
+    first = page.locator("#search-results li a").first
+    assert "book/label_smoothing.html" in (first.get_attribute("href") or "")
+    page.wait_for_load_state("networkidle")  # leaving would cut the fetching of excerpts off
+    first.click()
+    page.wait_for_load_state()
+    assert "/book/label_smoothing.html" in page.url
+    page.close()
+    # From files a browser gives scripts no text of other pages: the results come without excerpts, and it says so.
+    assert [fault for fault in faults if kind == "http" or "another host" in fault] == []

@@ -1,0 +1,99 @@
+"""The slides: what a chapter gives to a lecture, and that a deck needs nothing from another host."""
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import BrowserContext
+from test_site import context, recorded, site
+
+from workshop.site import make_slides
+from workshop.site.address import configured
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.plain_markdown import Plain
+
+__all__ = ["context", "site"]
+ROOT = Path(__file__).resolve().parents[2]
+PNG = "iVBORw0KGgo="
+
+
+@pytest.fixture(scope="module")
+def index() -> Index:
+    return Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
+
+
+def pretended(page) -> nbformat.NotebookNode:
+    """The page as if executed: each cell that says what its picture shows has drawn one."""
+    cells = []
+    for block in page.blocks:
+        if block.name != "code-cell":
+            continue
+        cell = nbformat.v4.new_code_cell(block.text)
+        cell.metadata.update({key: value for key, value in block.options.items() if key == "mystnb"})
+        if "plt.show()" in block.text:
+            cell.outputs = [nbformat.v4.new_output("display_data", {"image/png": PNG})]
+        cells.append(cell)
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+CHAPTERS = [name for _, names in make_slides.parts() for name in names]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_becomes_a_lecture(index, name):
+    page = index.pages[name]
+    plain = Plain(page, index, configured(ROOT), ROOT)
+    slides = make_slides.Lecture(page, plain, pretended(page)).make()
+    assert slides[0].kind == "slide"
+    assert page.title in slides[0].text
+    assert "You will be able to" in slides[0].text
+    assert "To take away" in slides[-1].text
+    pictures = [slide for slide in slides if PNG in slide.text]
+    assert all(re.search(r'alt="[^"]{60}', slide.text) for slide in pictures)
+    assert not any("solution" in slide.text.lower() for slide in slides)
+
+
+def test_equation_1_stands_on_a_slide_under_its_own_heading(index):
+    page = index.pages["attention"]
+    slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+    [slide] = [slide for slide in slides if r"\tag{1}" in slide.text]
+    assert "## The equation" in slide.text
+    assert slide.notes
+
+
+def test_the_template_loads_nothing_from_another_host():
+    for path in [*(ROOT / "slides" / "template").iterdir(), ROOT / "slides" / "slides.js", ROOT / "slides/slides.css"]:
+        assert "//" not in re.sub(r"//[ #].*", "", path.read_text("utf-8"))
+
+
+def test_the_committed_reveal_is_the_one_that_was_checked_in():
+    vendor = ROOT / "slides" / "vendor"
+    for line in (vendor / "SHA256SUMS").read_text("utf-8").splitlines():
+        checksum, name = line.split()
+        assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == checksum
+
+
+@pytest.mark.slow
+def test_the_decks_open_from_files_whole_and_quietly(site: Path, context: BrowserContext, tmp_path: Path) -> None:
+    if not make_slides.NBCONVERT.exists():
+        pytest.skip("needs .venv-grading: run `make grading-env`")
+    command = [sys.executable, "-m", "workshop.site.make_slides", "--out", tmp_path]
+    subprocess.run(command, check=True, capture_output=True)
+    decks = sorted(tmp_path.glob("*.html"))
+    assert len(decks) == len(make_slides.parts())
+    for deck in decks:
+        page = context.new_page()
+        faults = recorded(page, "file://")
+        page.goto(deck.as_uri(), wait_until="load")
+        page.wait_for_function("window.Reveal?.isReady()", timeout=30_000)
+        count = page.evaluate("Reveal.getTotalSlides()")
+        page.evaluate("Reveal.next()")
+        here = page.evaluate("Reveal.getIndices()")
+        page.close()
+        assert faults == []
+        assert count >= 10
+        assert here["h"] == 1
