@@ -17,7 +17,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book pdf serve test test-fast check bench format notebooks live assignments grade mark \
+.PHONY: help env grading-env book pdf serve test test-deep test-fast check bench format notebooks live assignments grade mark \
 	address lock colab-check projects slides clean distclean
 
 help: ## Show this list
@@ -43,11 +43,14 @@ serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@echo "The book is at http://127.0.0.1:$(PORT)/ until Ctrl-C."
 	@$(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
-test: grading-env ## Run all tests (one file, one test: ARGS="tests/paper/test_masks.py -k causal")
-	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test: grading-env ## Run the tests (one file, one test: ARGS="tests/paper/test_masks.py -k causal")
+	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(ARGS)
+
+test-deep: grading-env ## Run the rest: kills, processes, whole environments, every chapter through nbgrader
+	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m deep $(ARGS)
 
 test-fast: env ## Run the tests that take no more than a few seconds each
-	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow" $(ARGS)
+	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not deep" $(ARGS)
 
 check: env ## Check style, types, notebooks and addresses; change nothing
 	$(PY) -m ruff check .

@@ -79,8 +79,8 @@ CHOICES = [
     Choice(
         "no length penalty",
         "decoding.py",
-        "    beam_size: int = 1,\n    alpha: float = 0.6",
-        "    beam_size: int = 1,\n    alpha: float = 0.0",
+        "    beam_size: int = 1,\n    alpha: Alpha = 0.6",
+        "    beam_size: int = 1,\n    alpha: Alpha = 0.0",
     ),
 ]
 

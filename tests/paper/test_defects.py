@@ -1,16 +1,14 @@
 """The tests bite: each seeded defect, applied to a copy of the package, makes them fail."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from experiments.open_choices import CHOICES
 from workshop.lab.defects import DEFECTS
+from workshop.lab.forked import run_pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,18 +17,7 @@ def run_tests(package_folder, *names):
     """Run these tests of the fast suite against the copy of the package that lies in this folder."""
     arguments = ["-q", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
     where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *(str(ROOT / "tests" / n) for n in names)]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV"))} | {
-        "OMP_NUM_THREADS": "1"
-    }
-    # The working folder comes first on the path of `python -m`, so the copy is imported and not the original.
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments, *where],
-        cwd=package_folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return run_pytest(package_folder, [*arguments, *where])
 
 
 def copy_package(folder):
@@ -60,7 +47,7 @@ def test_a_choice_turned_the_other_way_is_one_place_of_the_package(choice):
 def test_without_a_defect_the_copy_passes(tmp_path):
     copy_package(tmp_path)
     done = run_tests(tmp_path, *sorted({defect.caught_by for defect in DEFECTS}))
-    assert done.returncode == 0, done.stdout[-1500:]
+    assert done.returncode == 0, done.output[-1500:]
 
 
 @pytest.mark.slow
@@ -70,6 +57,6 @@ def test_a_seeded_defect_is_caught(defect, tmp_path):
     faulty = path.read_text("utf-8").replace(defect.right, defect.wrong)
     path.write_text(faulty, "utf-8")
     done = run_tests(tmp_path, defect.caught_by)
-    assert done.returncode == 1, done.stdout[-1500:] + done.stderr[-500:]
+    assert done.returncode == 1, done.output[-1500:]
     failed = rf"^FAILED .*tests/{re.escape(defect.caught_by)}"
-    assert re.search(failed, done.stdout, re.MULTILINE)
+    assert re.search(failed, done.output, re.MULTILINE)

@@ -18,6 +18,7 @@ from transformer_lib import (
     record_attention,
     reference,
 )
+from transformer_lib.interop import pytorch_names
 
 TINY = TransformerConfig(vocabulary_size=17, num_layers=2, d_model=10, d_ff=23, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
 SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0]])

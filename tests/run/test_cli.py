@@ -1,6 +1,7 @@
 import io
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -97,7 +98,7 @@ def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
     assert run("evaluate", translator, "--split", "val", *by_length) == 0
     out = capsys.readouterr().out
     assert "beam 2, alpha length\n" in out
-    assert re.search(r"precisions = [\d./]+, brevity penalty [01]\.\d+, length ratio \d\.\d+", out)
+    assert re.search(r"precisions = [\d./]+, brevity penalty [01]\.\d+, length ratio \d+\.\d+", out)
     for alpha in ("-1", "nan", "short"):
         with pytest.raises(SystemExit):
             run("evaluate", translator, "--alpha", alpha)

@@ -12,6 +12,7 @@ from transformer_lib.data import (
     Vocabulary,
     WordTokenizer,
     german_number,
+    load_pairs,
     load_tokenizer,
     train_tokenizer,
 )

@@ -58,8 +58,9 @@ def test_a_chapter_has_its_parts(chapter, part):
 
 
 def test_the_loops_come_before_the_librarys_version(chapter):
-    text = chapter.read_text("utf-8")
-    assert 0 < text.index("../transformer_lib/reference.py") < text.index("../transformer_lib/")
+    listed = re.findall(r"literalinclude\} \.\./(transformer_lib/\S+)", chapter.read_text("utf-8"))
+    assert listed[0] == "transformer_lib/reference.py"
+    assert set(listed) > {"transformer_lib/reference.py"}
 
 
 @every_page
@@ -133,16 +134,6 @@ def test_no_filler_and_no_machine_paths(path):
     assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/", text)
 
 
-def test_the_readme_says_what_was_recorded():
-    readme = (ROOT / "README.md").read_text("utf-8")
-    recorded = json.loads((ROOT / "experiments/results/multi30k_cpu.json").read_text("utf-8"))
-    assert f"**BLEU = {recorded['bleu_greedy']}** `{recorded['bleu_signature']}`" in readme
-    assert recorded["date"] in readme
-    assert recorded["command"] in readme
-    last = recorded["learning_curve"][-1]
-    assert f"| {last['step_num']:,} | {last['val_perplexity']:.1f} |" in readme
-
-
 def test_the_readme_says_what_the_command_reached():
     readme = (ROOT / "README.md").read_text("utf-8")
     recorded = json.loads((ROOT / "experiments/results/multi30k_tiny.json").read_text("utf-8"))
@@ -152,19 +143,6 @@ def test_the_readme_says_what_the_command_reached():
     assert f"and {found['moses_lower']['bleu']} on lower-cased words of the Moses scripts" in readme
     assert f"{run['trained']['seconds'] / 60:.0f} minutes of training on" in readme
     assert f"({recorded['date']}, {run['parameters'] / 1e6:.1f} million parameters)" in readme
-
-
-def test_the_readmes_table_is_the_recorded_benchmark():
-    readme = (ROOT / "README.md").read_text("utf-8")
-    recorded = json.loads((ROOT / "experiments/results/benchmark_cpu.json").read_text("utf-8"))
-    peers = {task: found["peers"] for task, found in recorded["tasks"].items()}
-    cells = [
-        *(peers["train"][name]["ratio"]["median"] for name in ("this", "this-bf16")),
-        *(peers[task]["this"]["ratio"]["median"] for task in ("greedy", "single", "beam")),
-        peers["train"]["this"]["peak_memory_gb"],
-    ]
-    assert f"| **this library** | {' | '.join(f'{cell:.2f}' for cell in cells)} |" in readme
-    assert recorded["date"] in readme
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments/results").glob("*.json")), ids=lambda p: p.stem)

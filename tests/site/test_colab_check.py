@@ -6,7 +6,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
 from workshop.site import colab_check
 
@@ -73,14 +72,3 @@ def test_a_notebook_is_really_run(source, tmp_path):
     else:
         assert result.returncode == 1
         assert "ZeroDivisionError" in result.stderr
-
-
-def test_the_weekly_workflow_runs_the_check_in_colabs_image_and_opens_an_issue():
-    workflow = yaml.safe_load((ROOT / ".github/workflows/colab.yml").read_text("utf-8"))
-    job = workflow["jobs"]["colab-image"]
-    commands = " ".join(step.get("run", "") for step in job["steps"])
-    assert "colab-images/public/runtime" in job["env"]["IMAGE"]
-    assert "colab_check.py --here" in commands
-    assert "gh issue create" in commands
-    assert workflow[True]["schedule"]  # YAML reads the key `on` as true
-    assert workflow["permissions"]["issues"] == "write"

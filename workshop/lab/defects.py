@@ -382,8 +382,8 @@ DEFECTS = [
     Defect(
         "sentences not sorted by length",
         "data/batches.py",
-        "order.sort(key=lambda i: (len(pairs[i][1]), len(pairs[i][0])))",
-        "order",
+        "    order.sort(key=length)\n",
+        "",
         "run/test_batches.py::test_sentences_of_like_length_share_a_batch",
     ),
     Defect(
