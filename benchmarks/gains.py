@@ -28,7 +28,7 @@ from benchmarks.peers.this import Peer, training_config
 from benchmarks.run import RESULTS, load, provenance, say
 from benchmarks.work import BETAS, EPSILON, FULL, TINY, PaddedBatch, Work, check_losses, rate, ratios, training_batches
 from benchmarks.worker import THREADS, threads_of
-from transformer_lib import TrainingConfig, Transformer, attention, layers, loss, training
+from transformer_lib import TrainingConfig, Transformer, attention, fast, training
 from transformer_lib.data import Batch
 from transformer_lib.training import train
 
@@ -52,13 +52,13 @@ def attention_written_out() -> Iterator[None]:
     def written_out(query: Any, key: Any, value: Any, mask: Any = None, **_: Any) -> Any:
         return attention.scaled_dot_product_attention(query, key, value, mask)[0]
 
-    with patch.object(attention.MultiHeadAttention, "_fused", staticmethod(written_out)):
+    with patch.object(fast, "attention", written_out):
         yield
 
 
 def _padded_loss(forward: Any, batch: Batch, config: TrainingConfig, pad_id: int) -> torch.Tensor:
     logits = forward(batch.source, batch.target_input)
-    return loss.token_losses(logits, batch.target_output, config.epsilon_ls, pad_id).sum()
+    return fast.token_losses(logits, batch.target_output, config.epsilon_ls, pad_id).sum()
 
 
 class _LossByAutograd:
@@ -77,12 +77,12 @@ def logits_at_padding_too() -> AbstractContextManager[Any]:
 
 def loss_by_autograd() -> AbstractContextManager[Any]:
     """No closed form of the loss's gradient."""
-    return patch.object(loss, "SmoothedCrossEntropy", _LossByAutograd)
+    return patch.object(fast, "SmoothedCrossEntropy", _LossByAutograd)
 
 
 def pytorchs_dropout() -> AbstractContextManager[Any]:
     """A random number of its own for every decision."""
-    return patch.object(layers.Dropout, "forward", nn.Dropout.forward)
+    return patch.object(fast.Dropout, "forward", nn.Dropout.forward)
 
 
 def all_of(*contexts: Callable[[], AbstractContextManager[Any]]) -> Callable[[], AbstractContextManager[Any]]:

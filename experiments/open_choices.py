@@ -60,7 +60,7 @@ CHOICES = [
     Choice("layer norm's ε at 1e-6", "layers.py", "LayerNorm(config.d_model)", "LayerNorm(config.d_model, 1e-6)"),
     Choice(
         "smoothing spread over the other tokens alone",
-        "loss.py",
+        "fast.py",
         "every_token = log_p.mean(dim=-1)",
         "every_token = (log_p.sum(dim=-1) - right_token) / (logits.size(-1) - 1)",
     ),

@@ -11,10 +11,6 @@ from torch import Tensor, nn
 from .config import check_positive
 from .shapes import Attended, HeadsKey, HeadsValue, Key, KeyStates, Mask, Query, QueryStates, Value, Weights
 
-# On a CPU in bfloat16, the backward pass of the fused kernel takes several times
-# as long as that of the formula written out, up to about so many keys.
-WRITTEN_OUT = 256
-
 
 def scaled_dot_product_attention(
     query: Query, key: Key, value: Value, mask: Mask | None = None
@@ -116,6 +112,8 @@ class MultiHeadAttention(nn.Module):
         self.output_projection = nn.Linear(num_heads * d_v, d_model, bias)
         # Set by record_attention.
         self.recorder: Callable[[Tensor], None] | None = None
+        # Equation (1) in one kernel of PyTorch, which never stores the weights.
+        self.kernel: Callable[..., Tensor] = F.scaled_dot_product_attention
 
     def forward(
         self,
@@ -157,7 +155,10 @@ class MultiHeadAttention(nn.Module):
         # (batch, heads, queries, d_k)
         heads_query = self._split(self.query_projection(query))
         if self.recorder is None:
-            heads = self._fused(heads_query, heads_key, heads_value, mask)
+            if mask is not None:
+                queries = heads_query.shape[:-1]
+                check_mask(mask, torch.Size((*queries, heads_key.size(-2))))
+            heads = self.kernel(heads_query, heads_key, heads_value, mask)
         else:
             heads, weights = scaled_dot_product_attention(
                 heads_query,
@@ -175,16 +176,6 @@ class MultiHeadAttention(nn.Module):
         states: Float[Tensor, "batch length width"],
     ) -> Float[Tensor, "batch heads length width_per_head"]:
         return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-
-    @staticmethod
-    def _fused(query: Query, key: Key, value: Value, mask: Mask | None) -> Attended:
-        # The same function in one kernel, which never stores the weights.
-        if mask is not None:
-            check_mask(mask, torch.Size((*query.shape[:-1], key.size(-2))))
-        slow = query.device.type == "cpu" and query.dtype == torch.bfloat16
-        if slow and torch.is_grad_enabled() and key.size(-2) <= WRITTEN_OUT:
-            return scaled_dot_product_attention(query, key, value, mask)[0]
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
 
 
 class AdditiveAttention(nn.Module):

@@ -8,7 +8,7 @@ import torch
 
 from .data.batches import Batch
 from .decoding import evaluation_mode
-from .loss import token_losses
+from .fast import token_losses
 from .transformer import Transformer
 
 

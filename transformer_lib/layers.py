@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -39,43 +38,19 @@ class FeedForward(nn.Module):
         return self.outer(self.activation(self.inner(states)))
 
 
-class Dropout(nn.Dropout):
-    """Each number becomes 0 with probability p, or is divided by 1 - p.
-
-    Nothing happens in evaluation. On the CPU a decision costs 16 random bits,
-    where PyTorch's own draws a number for each: p is rounded to 1/65536.
-
-    Source: section 5.4 [emb-dropout].
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The input after dropout, in the same shape."""
-        elsewhere = input.device.type != "cpu" or torch.compiler.is_compiling()
-        if not self.training or self.p == 0 or elsewhere:
-            return super().forward(input)
-        draws = torch.empty(input.numel() // 4 + 1, dtype=torch.int64)
-        draws.random_(-(2**63), None)
-        # Even over -32768 … 32767.
-        bits = draws.view(torch.int16)[: input.numel()]
-        bits = bits.view(input.shape)
-        dropped = min(round(self.p * 2**16), 2**16 - 1)
-        kept = (bits >= dropped - 2**15).to(input.dtype)
-        return input * kept.mul_(2**16 / (2**16 - dropped))
-
-
 class AddAndNorm(nn.Module):
     """The connection around a sub-layer: dropout, sum with its input, norm.
 
         post-norm (the paper): LayerNorm(x + Dropout(Sublayer(x)))
         pre-norm:              x + Dropout(Sublayer(LayerNorm(x)))
 
-    Source: sections 3.1 and 5.4 [post-norm].
+    Source: sections 3.1 and 5.4 [post-norm]; dropout, section 5.4 [emb-dropout].
     """
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
-        self.dropout = Dropout(config.p_drop)
+        self.dropout = nn.Dropout(config.p_drop)
         self.pre_norm = config.norm_order == "pre"
 
     def forward(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .config import TrainingConfig, check_positive
 from .data.batches import Batch, Ids, token_batches
-from .loss import token_losses
+from .fast import speed_up, token_losses
 from .run.distributed import exchange, processes, replica, sum_over_processes
 from .shapes import Scalar
 from .transformer import Transformer
@@ -98,6 +98,7 @@ def train(
         limit = f"{world_size} processes; give at least {world_size}"
         found = f"accumulate = {config.accumulate}"
         raise ValueError(f"{found} is too small for {limit}")
+    speed_up(model)
     parallel = replica(model)
     forward = parallel
     if config.compile:

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from transformer_lib import FeedForward, TransformerConfig, reference
-from transformer_lib.layers import AddAndNorm, DecoderLayer, Dropout, EncoderLayer
+from transformer_lib.layers import AddAndNorm, DecoderLayer, EncoderLayer
 
 D_MODEL, D_FF = 14, 23
 CONFIG = TransformerConfig(vocabulary_size=5, d_model=D_MODEL, d_ff=D_FF, num_heads=2, d_k=7, d_v=7, p_drop=0.0)
@@ -133,39 +133,3 @@ def copy_weights(attentions, norms, ours, peer):
             b.load_state_dict(a.norm.state_dict())
         peer.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
         peer.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-
-
-def test_dropout_drops_the_share_it_should_and_keeps_the_mean():
-    torch.manual_seed(0)
-    for p in (0.1, 0.3, 0.9):
-        x = torch.ones(300, 1000)
-        out = Dropout(p)(x)
-        dropped = (out == 0).double().mean().item()
-        assert dropped == pytest.approx(p, abs=5 * (p * (1 - p) / x.numel()) ** 0.5 + 2**-17)
-        assert out[out != 0].unique() == pytest.approx(1 / (1 - p), rel=1e-4)
-        # Neighbours share a 64-bit draw: each must be dropped independently of the others.
-        pairs = (out.flatten()[:-1] == 0) & (out.flatten()[1:] == 0)
-        assert pairs.double().mean().item() == pytest.approx(p * p, abs=0.004)
-
-
-@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 0, 4), (7, 9, 13)])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_dropout_keeps_shape_and_precision_and_passes_its_gradient(shape, dtype):
-    x = torch.randn(shape, dtype=dtype, requires_grad=True)
-    out = Dropout(0.5)(x.transpose(0, -1)).transpose(0, -1)
-    assert (out.shape, out.dtype) == (x.shape, dtype)
-    out.sum().backward()
-    assert torch.equal(x.grad, torch.where(out == 0, 0, 2).to(dtype))
-
-
-def test_dropout_is_nothing_in_evaluation_or_at_0_and_follows_the_seed():
-    x = torch.randn(40, 40)
-    assert torch.equal(Dropout(0.5).eval()(x), x)
-    assert torch.equal(Dropout(0.0)(x), x)
-    torch.manual_seed(3)
-    first = Dropout(0.5)(x)
-    second = Dropout(0.5)(x)
-    assert not torch.equal(first, second)
-    torch.manual_seed(3)
-    assert torch.equal(Dropout(0.5)(x), first)
-    assert Dropout(0.999999)(x).isfinite().all()

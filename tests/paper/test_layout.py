@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(transformer_lib.__file__).parent
 # A file may import from those above it, never from those below.
 ORDER = (
-    "shapes config attention masks positional_encoding embeddings layers transformer loss run.checkpoints "
+    "shapes config attention masks positional_encoding embeddings layers transformer loss fast run.checkpoints "
     "run.quantization data run.distributed training decoding evaluation run.translator attention_maps plots interop "
     "run.cli"
 ).split()

@@ -89,8 +89,8 @@ DEFECTS = [
     Defect(
         "the fused kernel scales by the root of d_model",
         "attention.py",
-        "attn_mask=mask)",
-        "attn_mask=mask, scale=(query.size(1) * query.size(-1)) ** -0.5)",
+        "self.kernel(heads_query,",
+        "self.kernel(heads_query / self.num_heads**0.5,",
         "paper/test_attention.py::test_several_heads_equal_the_loops_with_one_matrix_each",
         runs=False,
     ),
@@ -185,8 +185,8 @@ DEFECTS = [
     Defect(
         "dropout not passed on to the layers",
         "layers.py",
-        "self.dropout = Dropout(config.p_drop)",
-        "self.dropout = Dropout(0.0)",
+        "self.dropout = nn.Dropout(config.p_drop)",
+        "self.dropout = nn.Dropout(0.0)",
         "paper/test_layers.py::test_dropout_acts_on_the_sublayer_and_not_on_the_residual",
     ),
     Defect(
@@ -262,17 +262,17 @@ DEFECTS = [
     ),
     Defect(
         "two masses on the right token",
-        "loss.py",
+        "fast.py",
         "-(1 - epsilon_ls) * right_token",
         "-right_token",
-        "paper/test_loss.py::test_the_smallest_loss_is_the_entropy_of_the_smoothed_target",
+        "paper/test_fast.py::test_the_losses_and_their_gradient_are_those_of_the_plain_form",
     ),
     Defect(
         "label mass on the padding",
-        "loss.py",
+        "fast.py",
         "losses.masked_fill(target == pad_id, 0.0)",
         "losses",
-        "paper/test_loss.py::test_padding_neither_counts_nor_learns",
+        "paper/test_fast.py::test_the_losses_and_their_gradient_are_those_of_the_plain_form",
     ),
     Defect(
         "loss averaged over every position",
@@ -290,10 +290,10 @@ DEFECTS = [
     ),
     Defect(
         "the right token gets only the smoothing's share",
-        "loss.py",
+        "fast.py",
         "-(1 - epsilon_ls) * right_token - epsilon_ls * every_token",
         "-epsilon_ls * right_token - (1 - epsilon_ls) * every_token",
-        "paper/test_loss.py::test_without_smoothing_a_forbidden_token_costs_nothing",
+        "paper/test_fast.py::test_the_losses_and_their_gradient_are_those_of_the_plain_form",
     ),
     Defect(
         "schedule stepped with every batch of an update",

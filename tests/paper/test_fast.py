@@ -1,0 +1,121 @@
+"""Each faster form equals its plain one, and training takes them."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, fast, loss
+from transformer_lib.config import TrainingConfig
+from transformer_lib.data import make_batch
+from transformer_lib.fast import Dropout
+from transformer_lib.training import adam, train
+
+TARGET = torch.tensor([[4, 7, 2, 0], [9, 2, 0, 0]])  # 0 is padding
+
+
+def small(**changes):
+    return Transformer(
+        TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, **changes)
+    )
+
+
+@pytest.mark.parametrize("epsilon_ls", [0.0, 0.1, 0.6])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_the_losses_and_their_gradient_are_those_of_the_plain_form(epsilon_ls, dtype):
+    found = []
+    values = 3 * torch.randn(2, 4, 11, dtype=torch.float64)
+    for form in (loss.token_losses, fast.token_losses):
+        logits = values.to(dtype).requires_grad_()
+        losses = form(logits, TARGET, epsilon_ls, 0)
+        (losses * torch.arange(8.0).view(2, 4)).sum().backward()
+        found.append((losses.detach(), logits.grad))
+    torch.testing.assert_close(*(losses for losses, _ in found))
+    torch.testing.assert_close(*(gradient for _, gradient in found))
+
+
+@pytest.mark.parametrize("extreme", [torch.finfo(torch.float32).max, math.inf])
+def test_the_fast_losses_stay_finite_where_the_plain_ones_do(extreme):
+    logits = torch.zeros(1, 1, 5)
+    logits[..., 3] = -extreme
+    target = torch.tensor([[1]])
+    plain, quick = (form(logits, target, 0.0, 0) for form in (loss.token_losses, fast.token_losses))
+    torch.testing.assert_close(plain, quick)
+    assert quick.isfinite().all()
+
+
+def test_the_closed_gradient_is_that_of_small_differences():
+    logits = torch.randn(2, 4, 11, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda z: fast.token_losses(z, TARGET, 0.3, 0), logits)
+
+
+def test_a_model_that_was_sped_up_is_the_same_function():
+    model, again = small(p_drop=0.5), small(p_drop=0.5)
+    again.load_state_dict(model.state_dict())
+    fast.speed_up(again)
+    source, target_input = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([[1, 6, 7], [1, 8, 0]])
+    torch.testing.assert_close(model.eval()(source, target_input), again.eval()(source, target_input))
+    assert again.state_dict().keys() == model.state_dict().keys()
+    assert {type(m) for m in again.modules() if isinstance(m, nn.Dropout)} == {Dropout}
+    fast.speed_up(again)  # once more changes nothing
+    assert all(m.kernel is fast.attention for m in again.modules() if isinstance(m, MultiHeadAttention))
+
+
+def test_training_takes_the_fast_forms():
+    model, config = small(), TrainingConfig(num_steps=1, warmup_steps=1)
+    list(train(model, adam(model, config), [make_batch([([3, 4], [5, 6])])], config))
+    assert {type(m) for m in model.modules() if isinstance(m, nn.Dropout)} == {Dropout}
+
+
+@pytest.mark.paper("eq-1")
+def test_in_bfloat16_the_kernel_and_the_formula_agree_with_their_gradients(monkeypatch):
+    layer = MultiHeadAttention(16, 2, 8, 8).bfloat16()
+    fast.speed_up(layer)
+    states = torch.randn(3, 7, 16, dtype=torch.bfloat16)
+    mask = torch.rand(3, 1, 7, 7) > 0.3
+    found = []
+    for limit in (fast.WRITTEN_OUT, 0):  # 0: the kernel always
+        monkeypatch.setattr(fast, "WRITTEN_OUT", limit)
+        layer.zero_grad()
+        output = layer(states, states, states, mask)
+        output.float().square().sum().backward()
+        found.append([output.detach().float(), *(w.grad.float() for w in layer.parameters())])
+    for written_out, kernel in zip(*found, strict=True):
+        torch.testing.assert_close(written_out, kernel, rtol=0.05, atol=0.03 * float(kernel.abs().max()))
+
+
+def test_dropout_drops_the_share_it_should_and_keeps_the_mean():
+    torch.manual_seed(0)
+    for p in (0.1, 0.3, 0.9):
+        x = torch.ones(300, 1000)
+        out = Dropout(p)(x)
+        dropped = (out == 0).double().mean().item()
+        assert dropped == pytest.approx(p, abs=5 * (p * (1 - p) / x.numel()) ** 0.5 + 2**-17)
+        assert out[out != 0].unique() == pytest.approx(1 / (1 - p), rel=1e-4)
+        # Neighbours share a 64-bit draw: each must be dropped independently of the others.
+        pairs = (out.flatten()[:-1] == 0) & (out.flatten()[1:] == 0)
+        assert pairs.double().mean().item() == pytest.approx(p * p, abs=0.004)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 0, 4), (7, 9, 13)])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_dropout_keeps_shape_and_precision_and_passes_its_gradient(shape, dtype):
+    x = torch.randn(shape, dtype=dtype, requires_grad=True)
+    out = Dropout(0.5)(x.transpose(0, -1)).transpose(0, -1)
+    assert (out.shape, out.dtype) == (x.shape, dtype)
+    out.sum().backward()
+    assert torch.equal(x.grad, torch.where(out == 0, 0, 2).to(dtype))
+
+
+def test_dropout_is_nothing_in_evaluation_or_at_0_and_follows_the_seed():
+    x = torch.randn(40, 40)
+    assert torch.equal(Dropout(0.5).eval()(x), x)
+    assert torch.equal(Dropout(0.0)(x), x)
+    torch.manual_seed(3)
+    first = Dropout(0.5)(x)
+    second = Dropout(0.5)(x)
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(Dropout(0.5)(x), first)
+    assert Dropout(0.999999)(x).isfinite().all()
