@@ -130,7 +130,7 @@ def run(tmp_path, *options):
     return json.loads(output.read_text("utf-8")), done.stdout, output
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_command_measures_everything_that_is_here(tmp_path):
     result, printed, output = run(tmp_path)
     assert {"this", "torch", "marian"} <= set(result["tasks"]["train"]["peers"])
@@ -158,7 +158,7 @@ def test_the_command_measures_everything_that_is_here(tmp_path):
     assert again.stdout == printed
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_gpu_mode_runs_dry(tmp_path):
     result, printed, _ = run(tmp_path, "--gpu", "--device", "cpu", "--peers", "this-bf16", "torch-bf16")
     assert set(result["shapes"]) == {"base", "big"}
@@ -167,7 +167,7 @@ def test_the_gpu_mode_runs_dry(tmp_path):
     assert "TFLOP/s" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_gains_are_measured(tmp_path):
     output = tmp_path / "gains.json"
     command = [sys.executable, BENCHMARKS / "gains.py", "--tiny", "--output", output]

@@ -46,7 +46,7 @@ def trained(steps=2):
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "step-000002"
-    save_checkpoint(path, *trained(), 2, val_perplexity=3.5, batches_read=2)
+    save_checkpoint(path, *trained(), 2, val_perplexity=3.5)
     return path
 
 
@@ -89,7 +89,7 @@ def test_a_checkpoint_is_three_files_and_no_pickle(saved):
         f"random.{source}" for source in ("torch", "python", "numpy")
     }
     described = read_checkpoint(saved)
-    assert [described[key] for key in ("step_num", "val_perplexity", "batches_read", "format")] == [2, 3.5, 2, 1]
+    assert [described[key] for key in ("step_num", "val_perplexity", "format")] == [2, 3.5, 1]
     assert described["versions"]["torch"] == torch.__version__
     assert TransformerConfig(**described["config"]) == TINY
     assert len({(saved / name).stat().st_mode for name in FILES}) == 1  # the weights are no more private than the rest
@@ -175,7 +175,7 @@ def test_a_checkpoint_with_a_missing_file_is_refused(saved, name):
     ("content", "message"),
     [
         ("[]", "checkpoint.json should hold an object, not \\[\\]"),
-        ('{"step": 3}', "checkpoint.json lacks batches_read, config, format, optimizer, random, sha256, step_num"),
+        ('{"step": 3}', "checkpoint.json lacks config, format, optimizer, random, sha256, step_num"),
         ('{"format": 2}', "has format 2, this library reads 1; update the library"),
     ],
 )

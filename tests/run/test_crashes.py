@@ -89,7 +89,7 @@ def records(folder):
     return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_run_killed_at_random_moments_ends_with_the_same_weights_to_the_bit(tmp_path):
     whole = tmp_path / "whole"
     process = start(whole, *FIRST)

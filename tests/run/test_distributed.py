@@ -55,7 +55,7 @@ def run(tmp_path, count, accumulate=4):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_one_two_and_four_processes_give_one_loss_curve(tmp_path):
     alone, *others = ([json.loads(run(tmp_path, count).stdout)] for count in (1, 2, 4))
     assert alone[0][0][0] > 1.2 * alone[0][-2][0], "the loss should fall, or equal curves would say little"
@@ -63,13 +63,13 @@ def test_one_two_and_four_processes_give_one_loss_curve(tmp_path):
         torch.testing.assert_close(torch.tensor(other), torch.tensor(alone), rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_batches_that_do_not_divide_evenly_count_all_the_same(tmp_path):
     alone, two = (json.loads(run(tmp_path, count, accumulate=3).stdout) for count in (1, 2))
     torch.testing.assert_close(torch.tensor(two), torch.tensor(alone), rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_too_few_batches_for_the_processes_are_refused(tmp_path):
     done = run(tmp_path, 2, accumulate=1)
     assert done.returncode != 0
@@ -121,7 +121,7 @@ def children(process):
     return [int(pid) for pid in found.stdout.split()]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}

@@ -38,7 +38,7 @@ def odd_lines():
     return lines
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("tokenizer", "extra"), [("space", []), ("bpe", ["--vocabulary-size", "60"]), ("spacy", [])], ids=str
 )

@@ -57,7 +57,7 @@ def test_what_is_wrong_is_said(monkeypatch, capsys, after, code, install_seconds
     assert words in out
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("source", ["x = 1", "1 / 0"])
 def test_a_notebook_is_really_run(source, tmp_path):
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])

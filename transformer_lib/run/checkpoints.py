@@ -33,7 +33,7 @@ from ..transformer import Transformer
 
 FORMAT = 1  # of the folder; a change that older readers cannot follow raises it
 MODEL, TRAINING, DESCRIPTION = "model.safetensors", "training.safetensors", "checkpoint.json"
-KEYS = {"format", "step_num", "batches_read", "val_perplexity", "config", "optimizer", "random", "versions", "sha256"}
+KEYS = {"format", "step_num", "val_perplexity", "config", "optimizer", "random", "versions", "sha256"}
 REMEDY = "make room or name another folder; what was saved before is untouched"
 SPAN = 2**22  # numbers that average_checkpoints adds up at a time
 
@@ -44,7 +44,6 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     step_num: int,
     val_perplexity: float | None = None,
-    batches_read: int | None = None,
 ) -> None:
     """Everything that a run needs to go on as if it had never stopped, in one folder.
 
@@ -54,7 +53,6 @@ def save_checkpoint(
     Args:
         step_num: updates made so far.
         val_perplexity: of these weights on held-out pairs; RunCheckpoints keeps the best. Infinity counts as none.
-        batches_read: the position in the data, for a run whose position does not follow from step_num.
 
     Raises:
         OSError: a full disk, a folder that cannot be written; what was saved before is untouched.
@@ -68,7 +66,6 @@ def save_checkpoint(
     content = {
         "format": FORMAT,
         "step_num": step_num,
-        "batches_read": batches_read,
         "val_perplexity": val_perplexity if math.isfinite(val_perplexity or 0) else None,
         "config": asdict(model.config),
         "optimizer": optimizer_settings,
@@ -203,11 +200,10 @@ class RunCheckpoints:
         optimizer: torch.optim.Optimizer,
         step_num: int,
         val_perplexity: float | None = None,
-        batches_read: int | None = None,
     ) -> Path:
         """Write a checkpoint, then remove those that need not be kept. Raises as save_checkpoint does."""
         path = self.folder / f"step-{step_num:06}"
-        save_checkpoint(path, model, optimizer, step_num, val_perplexity, batches_read)
+        save_checkpoint(path, model, optimizer, step_num, val_perplexity)
         kept = set(self.last())
         if any(_val_perplexity(old) is not None for old in self.paths()):
             kept.add(self.best())

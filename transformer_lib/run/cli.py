@@ -79,13 +79,11 @@ def run_train(args: argparse.Namespace) -> None:
     settings = _training_settings(args, resume)
     schedule, config = settings["schedule"], config_from_dict(TrainingConfig, settings["training"])
     patience = schedule["patience"] or math.inf
-    if args.tensorboard:
-        _import_tensorboard()  # before the long work
     run = _prepare(args, settings, config, resume)
     model, saved = run.translator.model, run.steps_done
     stop_at = time.monotonic() + args.minutes * 60 if args.minutes is not None else math.inf
     try:
-        with Metrics(folder if first else None, run.steps_done, args.tensorboard) as metrics:
+        with Metrics(folder if first else None, run.steps_done) as metrics:
             batches = in_background(passes(run.train_ids, config))
             records = train(model, run.optimizer, batches, config, run.steps_done)
             # A run may have been killed after it stopped early: then there is nothing left to do.
@@ -98,8 +96,7 @@ def run_train(args: argparse.Namespace) -> None:
                     line["val_perplexity"] = perplexity(model, token_batches(run.val_ids, config.batch_tokens))
                 metrics.write(line)  # before the checkpoint, whose steps are then all on record
                 if validated:
-                    batches_read = record.step_num * config.accumulate
-                    run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"], batches_read)
+                    run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"])
                     saved = record.step_num
                 bar.set_postfix(metrics.shown(record.tokens_per_second), refresh=False)
                 if agreed(last or metrics.since_best >= patience, args.device):
@@ -194,16 +191,16 @@ def _training_settings(args: argparse.Namespace, resume: bool) -> dict[str, dict
 
 
 class Metrics:
-    """The records of a run: a JSON line for each step in metrics.jsonl and, on request, curves for TensorBoard.
+    """The records of a run: a JSON line for each step in metrics.jsonl.
 
     What stands in the file past steps_done is cut off: the checkpoint that the run goes on from does not know it.
     Without a folder nothing is written.
     """
 
-    def __init__(self, folder: Path | None, steps_done: int = 0, tensorboard: bool = False):
+    def __init__(self, folder: Path | None, steps_done: int = 0):
         self.perplexities: list[float] = []  # of every validation
         self.last: dict[str, Any] = {}
-        self.file, self.board = None, None
+        self.file = None
         if folder is None:
             return
         path = folder / "metrics.jsonl"
@@ -216,16 +213,13 @@ class Metrics:
             self._remember(record)
             kept += len(line)
         self.file.truncate(kept)  # in place: a kill here leaves the file as it was, or cut
-        if tensorboard:
-            self.board = _import_tensorboard()(folder / "tensorboard", purge_step=steps_done + 1)
 
     def __enter__(self) -> "Metrics":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for opened in (self.file, self.board):
-            if opened is not None:
-                opened.close()
+        if self.file is not None:
+            self.file.close()
 
     def write(self, record: dict[str, Any]) -> None:
         """Add the record of a step; JSON has no infinity and no NaN, so they become null."""
@@ -240,10 +234,6 @@ class Metrics:
                 os.fsync(self.file.fileno())
         except OSError as error:
             raise OSError(f"{self.file.name}: {error}; make room and go on with --resume") from error
-        if self.board is not None:
-            for name in ("loss_nats_per_token", "learning_rate", "val_perplexity"):
-                if name in record:
-                    self.board.add_scalar(name, record[name], record["step_num"])
 
     @property
     def since_best(self) -> int:
@@ -271,14 +261,6 @@ def _record(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and isinstance(record.get("step_num"), int) else None
-
-
-def _import_tensorboard() -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise ImportError("--tensorboard needs tensorboard: pip install tensorboard") from error
-    return SummaryWriter
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
@@ -424,7 +406,6 @@ def _parser() -> argparse.ArgumentParser:
     learn.add_argument("--patience", type=int, metavar="N", help="stop after N validations that bring nothing better")
     learn.add_argument("--minutes", type=float, help="stop after this long")
     learn.add_argument("--resume", action="store_true", help="go on from the folder's newest intact checkpoint")
-    learn.add_argument("--tensorboard", action="store_true", help="also write curves for TensorBoard into the folder")
     learn.set_defaults(run=run_train)
 
     search = argparse.ArgumentParser(add_help=False)

@@ -9,7 +9,7 @@ import builtins
 import re
 import symtable
 
-from workshop.course.exercises import Exercise, exercises_of, tags
+from workshop.course.exercises import Exercise, tags
 from workshop.site.book_index import Page
 from workshop.site.make_notebooks import BOOK_ONLY, is_run, with_records
 from workshop.site.plain_markdown import Plain
@@ -136,8 +136,3 @@ def context(page: Page, plain: Plain, exercise: Exercise) -> list[str]:
     """The code that must have run before an exercise."""
     sources = cells_before(page, plain, exercise.line)
     return [sources[i] for i in places(sources, exercise)]
-
-
-def contexts(page: Page, plain: Plain) -> dict[str, list[str]]:
-    """Label of an exercise → the code it stands on."""
-    return {exercise.label: context(page, plain, exercise) for exercise in exercises_of(page)}

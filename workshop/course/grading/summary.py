@@ -18,10 +18,6 @@ def alike(message: str) -> str:
     return NUMBER.sub("…", message.splitlines()[0] if message else "nothing")[:200]
 
 
-def _exercise(part: str) -> str:
-    return part.removesuffix("-check").removesuffix("-hidden")
-
-
 def report(chapter: str, marks: list[Marks], lines: list[str]) -> str:
     """Mean and spread, each exercise's passes and commonest messages, and what happened to whom."""
     graded = [one for one in marks if not one.error]
