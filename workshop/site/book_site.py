@@ -47,7 +47,7 @@ class Correspondence(SphinxDirective):
     """`{correspondence}`: the table paper → chapter → file → test."""
 
     def run(self) -> list[nodes.Node]:
-        source = Path(self.env.srcdir, "tests", "correspondence.py")
+        source = Path(self.env.srcdir, "workshop", "lab", "correspondence.py")
         self.env.note_dependency(str(source))
         table = paper_table.markdown(paper_table.load_rows(source), address_of(self.config))
         container = nodes.container(classes=["paper-table"])
