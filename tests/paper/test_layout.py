@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,12 +64,9 @@ def imports_of(path):
     return names
 
 
-@cache
-def tracked(*patterns):
-    """The files of these kinds that git knows."""
-    command = ["git", "ls-files", "-z", *patterns]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    return [ROOT / name for name in found.split("\0") if name and (ROOT / name).exists()]
+def files_of(building):
+    """The Python files of a building, and its chapters."""
+    return [path for kind in ("*.py", "*.md") for path in sorted((ROOT / building).rglob(kind))]
 
 
 def code_of(path):
@@ -108,7 +103,7 @@ def test_nothing_of_the_package_imports_the_loops_that_judge_it():
 @pytest.mark.parametrize("building", BUILDINGS)
 def test_the_arrows_between_the_buildings_run_one_way(building):
     wrong = []
-    for path in tracked(f"{building}/*.py", f"{building}/*.md"):
+    for path in files_of(building):
         for line in code_of(path).split("\n"):
             if found := re.match(r"\s*(?:from|import) (\w+)", line):
                 name = found[1]
@@ -119,7 +114,8 @@ def test_the_arrows_between_the_buildings_run_one_way(building):
 
 def test_nothing_edits_the_path():
     edit = re.compile(r"sys\.path(\.(insert|append|remove)|\[:0\]| *\+?=)")
-    assert [path for path in tracked("*.py", "book/*.md") if edit.search(path.read_text("utf-8"))] == []
+    files = [path for building in (*BUILDINGS, "projects") for path in files_of(building)]
+    assert [path for path in files if edit.search(path.read_text("utf-8"))] == []
 
 
 def test_the_public_face_is_complete():
