@@ -1,6 +1,6 @@
 """The same functions, faster: what a profile paid for. A test shows each one equal to its plain form.
 
-Training takes them, in one place: `train` calls `speed_up`, and its loss is the `token_losses` of this file.
+Training takes them: `train` calls `speed_up`, and its loss is the `token_losses` of this file, as perplexity's is.
 """
 
 from typing import Any
