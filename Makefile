@@ -78,8 +78,7 @@ grade: grading-env ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER
 	@.venv-grading/bin/python -m workshop.course.grade "$(SUBMISSIONS)" --out "$(OUT)" $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
 
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
-	@cd "$(OUT)" && "$(CURDIR)/.venv-grading/bin/jupyter" server --ServerApp.default_url=/formgrader/gradebook \
-		--ServerApp.open_browser=True $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
 
 address: env ## Write the address set in _config.yml into the files that name it
 	$(PY) -m workshop.site.address

@@ -20,7 +20,7 @@ from transformer_lib.data import WordTokenizer, english_number, german_number, l
 from transformer_lib.data.batches import pad_rows
 from transformer_lib.decoding import Hypothesis, beam_hypotheses, evaluation_mode
 from transformer_lib.evaluation import exact_match, perplexity
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import provenance, write_result
 
 SEEDS, LEARNED, SCORED = 5, 8000, 300
@@ -41,7 +41,7 @@ def trained(seed: int) -> Transformer:
     encoded = [(TOKENIZER.encode(source), TOKENIZER.encode(target)) for source, target in PAIRS]
     torch.manual_seed(seed)
     model = Transformer(TransformerConfig(vocabulary_size=len(TOKENIZER), **MODEL))
-    for _ in train(model, adam(model, settings), passes(encoded, settings), settings):
+    for _ in train(model, adam(model, settings), epochs(encoded, model.config, settings), settings):
         pass
     return model
 

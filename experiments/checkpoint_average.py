@@ -20,7 +20,7 @@ from transformer_lib.data import WordTokenizer, load_pairs, token_batches
 from transformer_lib.decoding import translate
 from transformer_lib.evaluation import bleu, exact_match, perplexity
 from transformer_lib.run.checkpoints import save_checkpoint
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import provenance, write_result
 
 SEEDS, LEARNED, SCORED = 5, 8000, 300
@@ -63,7 +63,7 @@ def one_run(seed: int) -> dict[str, Any]:
     first = settings.num_steps - EVERY * max(AVERAGED)
     with tempfile.TemporaryDirectory() as folder:
         files, single = [], []
-        for record in train(model, optimizer, passes(encoded, settings), settings):
+        for record in train(model, optimizer, epochs(encoded, model.config, settings), settings):
             if record.step_num > first and record.step_num % EVERY == 0:
                 files.append(Path(folder, f"step-{record.step_num}"))
                 save_checkpoint(files[-1], model, optimizer, record.step_num)

@@ -18,7 +18,7 @@ import torch
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.data import WordTokenizer, load_pairs, token_batches
 from transformer_lib.run.checkpoints import save_checkpoint
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import provenance, write_result
 
 EPSILONS = [0.0, 0.1, 0.2, 0.3]
@@ -80,7 +80,7 @@ def main() -> None:
             model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **MODEL))
             optimizer, files = adam(model, settings), []
             with tempfile.TemporaryDirectory() as folder:
-                for record in train(model, optimizer, passes(ids, settings), settings):
+                for record in train(model, optimizer, epochs(ids, model.config, settings), settings):
                     if record.step_num in AVERAGED:
                         files.append(Path(folder, f"{record.step_num}.pt"))
                         save_checkpoint(files[-1], model, optimizer, record.step_num)

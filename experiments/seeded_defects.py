@@ -45,7 +45,7 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
     from transformer_lib.decoding import translate
     from transformer_lib.evaluation import exact_match, perplexity
     from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
-    from transformer_lib.training import adam, passes, train
+    from transformer_lib.training import adam, epochs, train
 
     torch.set_num_threads(1)
     numbers = random.Random(0).sample(range(LIMIT), TRAINED_ON + SCORED_ON)
@@ -76,7 +76,7 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
         done, loss = 0, math.nan
         while done < settings.num_steps:
             with record_attention(model):
-                for record in train(model, optimizer, passes(train_ids, settings), settings, done):
+                for record in train(model, optimizer, epochs(train_ids, model.config, settings), settings, done):
                     done, loss = record.step_num, record.loss_nats_per_token
                     if done in files:
                         save_checkpoint(files[done], model, optimizer, done)

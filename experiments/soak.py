@@ -20,7 +20,7 @@ import torch
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
 from transformer_lib.data import WordTokenizer, in_background, load_pairs
 from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import provenance, write_result
 
 CHECKPOINT_EVERY, DECODE_EVERY = 200, 100
@@ -75,7 +75,7 @@ def main() -> None:
     last_cpu = time.process_time()
     losses, tokens = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        for record in train(model, optimizer, in_background(passes(ids, settings)), settings):
+        for record in train(model, optimizer, in_background(epochs(ids, model.config, settings)), settings):
             losses.append(record.loss_nats_per_token)
             tokens += record.target_tokens
             if record.step_num % DECODE_EVERY == 0:

@@ -30,7 +30,7 @@ from transformer_lib.config import Table3Row, TrainingConfig
 from transformer_lib.data import Tokenizer, load_pairs, token_batches, train_tokenizer
 from transformer_lib.decoding import translate
 from transformer_lib.evaluation import bleu, exact_match, perplexity
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import provenance, write_result
 
 # The 97.5 % point of Student's distribution, by degrees of freedom: a 95 % interval from 2 to 10 seeds.
@@ -109,7 +109,7 @@ def one_run(name: str, seed: int, scale: Scale, device: str) -> dict[str, Any]:
     torch.manual_seed(seed)
     model = Transformer(model_config).to(device)
     loss = math.nan
-    for record in train(model, adam(model, training), passes(train_ids, training), training):
+    for record in train(model, adam(model, training), epochs(train_ids, model_config, training), training):
         loss = record.loss_nats_per_token
     of_val = perplexity(model, token_batches(val_ids, scale.batch_tokens))
     found = dict(translate(model, [s for s, _ in scored], tokenizer, tokenizer, beam_size=BEAM))

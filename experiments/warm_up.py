@@ -16,7 +16,7 @@ import torch
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, learning_rate
 from transformer_lib.data import WordTokenizer, load_pairs, token_batches
 from transformer_lib.evaluation import perplexity
-from transformer_lib.training import adam, batch_loss, passes
+from transformer_lib.training import adam, batch_loss, epochs
 from workshop.lab.provenance import provenance, write_result
 
 HIGHEST = [0.001, 0.002, 0.004]
@@ -43,7 +43,7 @@ def one_run(ids: list[Any], val: list[Any], vocabulary: int, norm_order: Any, hi
     torch.manual_seed(seed)
     model = Transformer(TransformerConfig(vocabulary_size=vocabulary, norm_order=norm_order, **MODEL))
     optimizer = adam(model, settings)
-    batches = passes(ids, settings)
+    batches = epochs(ids, model.config, settings)
     losses = []
     for step_num in range(1, settings.num_steps + 1):
         for group in optimizer.param_groups:

@@ -7,8 +7,6 @@ import jaxtyping
 import pytest
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
-
 
 @pytest.fixture(autouse=True)
 def seed():

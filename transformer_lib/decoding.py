@@ -2,6 +2,7 @@
 
 import math
 import numbers
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ def greedy_decode(
         padding after it.
 
     Raises:
-        ValueError: a max_length below 1, or a source that the model refuses.
+        ValueError: a max_length below 1, a source that the model refuses, or
+            logits that are not finite.
     """
     config = model.config
     with evaluation_mode(model):
@@ -56,7 +58,8 @@ def greedy_decode(
             # (open sentences, vocabulary)
             logits = model.decode_next(tokens, cache)[:, -1]
             logits[:, config.pad_id] = -math.inf  # not a word of the language
-            tokens = logits.argmax(dim=-1, keepdim=True)
+            best, tokens = logits.max(dim=-1, keepdim=True)
+            check_finite(best)
             generated[rows, cache.length - 1] = tokens[:, 0]
             ended = tokens[:, 0] == config.eos_id
             still_open = ~ended & (cache.length < limits)
@@ -77,6 +80,13 @@ def length_limits(model: Transformer, source: SourceIds, max_length: int | None)
     if model.config.positions == "learned":
         limits = limits.clamp(max=model.config.max_positions)
     return limits
+
+
+def check_finite(best: Tensor) -> None:
+    """Raise ValueError where even the likeliest token's logit is NaN or infinite."""
+    if not best.isfinite().all():
+        remedy = "load an earlier checkpoint, or decode in float32 if they overflow in half precision"
+        raise ValueError(f"the logits are not finite, as of weights that diverged in training: {remedy}")
 
 
 def length_penalty(length: int, alpha: Alpha) -> float:
@@ -130,7 +140,7 @@ def beam_search(
         generated ids without `<bos>`, with `<eos>` where it was reached, padding after it.
 
     Raises:
-        ValueError: a value out of range, or a source that the model refuses.
+        ValueError: a value out of range, a source that the model refuses, or logits that are not finite.
     """
     found = beam_hypotheses(model, source, beam_size, alpha, max_length)
     return pad_rows([hypotheses[0].tokens for hypotheses in found], model.config.pad_id).to(source.device)
@@ -231,6 +241,7 @@ class _Beam:
         extended = (self.totals[:, :, None] + log_p).flatten(1)
         # Of 2 · beam_size extensions at most beam_size end: enough are left.
         best, places = extended.topk(2 * beam_size)
+        check_finite(best[:, 0])
         parents, newest = places // log_p.size(-1), places % log_p.size(-1)
         ends = newest == eos_id
         for i, j in (ends & best.isfinite())[:, :beam_size].nonzero().tolist():
@@ -275,27 +286,38 @@ def evaluation_mode(model: nn.Module) -> Iterator[None]:
         model.train(training)
 
 
+def longest_source(model: Transformer) -> int:
+    """The most tokens of a sentence that `translate` reads, `<eos>` not counted; the rest is cut off."""
+    if model.config.positions == "learned":
+        return min(MAX_SOURCE_TOKENS, model.config.max_positions - 1)  # one place is <eos>'s
+    return MAX_SOURCE_TOKENS
+
+
 def translate(
     model: Transformer,
     sentences: Sequence[str],
     source_tokenizer: Tokenizer,
     target_tokenizer: Tokenizer,
     batch_size: int = 64,
-    max_source_tokens: int = MAX_SOURCE_TOKENS,
     beam_size: int = 1,
     alpha: Alpha = 0.6,
 ) -> Iterator[tuple[int, str]]:
     """Translate each sentence; yields its index and its translation, sentences of like length together.
 
-    A sentence without any token gives an empty translation; of a very long one the first max_source_tokens count.
+    A sentence without any token gives an empty translation. Of one with more than longest_source(model) tokens the
+    first are read, and a warning says so.
 
     Args:
         beam_size, alpha: of the beam search; a beam_size of 1 decodes greedily.
     """
     device = next(model.parameters()).device
-    if model.config.positions == "learned":
-        max_source_tokens = min(max_source_tokens, model.config.max_positions - 1)  # one place is <eos>'s
-    encoded = [source_tokenizer.encode(sentence)[:max_source_tokens] for sentence in sentences]
+    encoded = [source_tokenizer.encode(sentence) for sentence in sentences]
+    limit = longest_source(model)
+    for i, ids in enumerate(encoded):
+        if len(ids) > limit:
+            message = f"'{sentences[i][:20]}…' has {len(ids)} tokens; the first {limit} are read"
+            warnings.warn(message, stacklevel=2)
+            encoded[i] = ids[:limit]
     for index in (i for i, ids in enumerate(encoded) if not ids):
         yield index, ""
     order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))

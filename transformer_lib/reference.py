@@ -57,6 +57,22 @@ def additive_attention(query, key, value, w_query, w_key, b_key, w_score):
     return output
 
 
+def self_attention(states, w_query, w_key, w_value):
+    """Each word asks all words, its own too -> states (n, d), weights (n, n).
+
+    states (n, d); w_query and w_key (d, d_k), w_value (d, d)
+    """
+    n = len(states)
+    new, weights = states.copy(), np.zeros((n, n))
+    for i in range(n):
+        query = states[i] @ w_query
+        scores = [float(query @ (states[j] @ w_key)) for j in range(n)]
+        weights[i] = softmax(scores)
+        for j in range(n):
+            new[i] += weights[i, j] * (states[j] @ w_value)
+    return new, weights
+
+
 def restricted_attention(query, key, value, r):
     """Equation (1), but query i has the r keys around place i alone, r odd -> (n, d_v)."""
     n, d_k = query.shape

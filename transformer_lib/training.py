@@ -1,6 +1,7 @@
 """The learning rate, the optimizer and the loop."""
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .config import TrainingConfig, check_positive
+from .config import TrainingConfig, TransformerConfig, check_positive
 from .data.batches import Batch, Ids, token_batches
 from .fast import speed_up, token_losses
-from .run.distributed import exchange, processes, replica, sum_over_processes
+from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
 from .transformer import Transformer
 
@@ -90,6 +91,7 @@ def train(
 
     Raises:
         ValueError: fewer batches in an update than processes.
+        FloatingPointError: the loss of a step is infinite or NaN.
     """
     device = next(model.parameters()).device
     rank, world_size = processes()
@@ -116,13 +118,16 @@ def train(
             group["lr"] = rate
         model.train()
         optimizer.zero_grad()
+        # Dropout depends on nothing that came before, so a resumed run repeats
+        # it; each rank has its own.
+        torch.manual_seed(hash((config.seed, step_num, rank)) % 2**32)
         losses = []
         own_batches = step_batches[rank::world_size]
         for i, batch in enumerate(own_batches, start=1):
-            with exchange(parallel, now=i == len(own_batches)):
+            with gradient_sync(parallel, now=i == len(own_batches)):
                 nats = batch_loss(forward, batch.to(device), config, pad_id)
                 loss = nats / target_tokens
-                # The exchange takes the mean over the processes.
+                # The synchronized gradient is the mean over the processes.
                 (loss * world_size).backward()
             losses.append(loss.detach())
         if config.max_grad_norm is not None:
@@ -131,6 +136,10 @@ def train(
         optimizer.step()
         total = sum_over_processes(torch.stack(losses).sum())
         step_loss = total.item()  # waits for the device
+        if not math.isfinite(step_loss):
+            found = f"step {step_num} has loss {step_loss} at rate {rate:.3g}"
+            remedy = "lower rate_factor or raise warmup_steps"
+            raise FloatingPointError(f"{found}: training diverged; {remedy}")
         seconds = time.perf_counter() - started
         yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
 
@@ -156,10 +165,24 @@ def batch_loss(
         return losses.sum()
 
 
-def passes(pairs: Sequence[tuple[Ids, Ids]], config: TrainingConfig) -> Iterator[Batch]:
-    """Batches of the pairs without end; each pass has an order of its own, fixed by the seed."""
+def epochs(
+    pairs: Sequence[tuple[Ids, Ids]],
+    model_config: TransformerConfig,
+    config: TrainingConfig,
+) -> Iterator[Batch]:
+    """Batches of the pairs without end; the seed gives each epoch its order.
+
+    Args:
+        model_config: of the model to train, whose pad, start and end ids the
+            batches get.
+
+    Raises:
+        ValueError: no pairs.
+    """
     if not pairs:
         raise ValueError("no pairs: there is nothing to train on")
-    for number in itertools.count():
-        seed = config.seed * 1_000_003 + number
-        yield from token_batches(pairs, config.batch_tokens, seed, length_noise=config.length_noise)
+    special = model_config.pad_id, model_config.bos_id, model_config.eos_id
+    limit, noise = config.batch_tokens, config.length_noise
+    for epoch in itertools.count():
+        seed = config.seed * 1_000_003 + epoch
+        yield from token_batches(pairs, limit, seed, *special, noise)

@@ -4,6 +4,7 @@ Needs .venv-grading (`make grading-env`, which `make test` runs). Without it the
 TRANSFORMER_LIB_REQUIRE_GRADING=1.
 """
 
+import contextlib
 import csv
 import html
 import json
@@ -11,6 +12,10 @@ import os
 import re
 import socket
 import sqlite3
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,7 @@ from filelock import FileLock
 
 from workshop.course import grading_zoo as zoo
 from workshop.course import make_assignments
+from workshop.course.grading.sandbox import missing
 from workshop.course.make_assignments import chapters
 
 pytestmark = pytest.mark.slow
@@ -26,8 +32,15 @@ ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = {name: exercises for name, (_, _, exercises) in chapters().items()}
 POINTS = {one.label: one.points for one in EXERCISES["attention"] if one.is_graded_by_machine}
 [WRITTEN] = [one for one in EXERCISES["attention"] if not one.is_graded_by_machine]
+# What loads or runs something in a page: tags, addresses, handlers of events.
+ACTIVE = (
+    r"<script|<link|<meta http-equiv=refresh|<svg|<iframe|@import|url\("
+    r"|\bsrc=[\"']?(?!data:image/png;base64,[\w+/=]*\")"
+    r"|href=[\"']?\s*(?:javascript|data):|<[^>]*\son\w+=(?!\"toggle_name)"
+)
 ALL, MOST = sum(POINTS.values()), sum(POINTS.values()) + WRITTEN.points
 # One after the other within a test, since two tests run at a time; cells get less time than a class would have.
+Visit = tuple[Path, str]  # the folder of marks, and what was printed
 ONE_BY_ONE = ("--at-once", "1", "--cell-seconds", "60")
 
 
@@ -94,36 +107,52 @@ def test_each_answer_earns_what_the_chapter_says(assignments: Path, tmp_path: Pa
     assert found["untouched"]["not marked yet"] == "", "an answer that was not given needs no marking"
 
 
+needs_sandbox = pytest.mark.skipif(bool(missing(zoo.KERNEL_PYTHON)), reason=missing(zoo.KERNEL_PYTHON))
+
+
 @pytest.fixture(scope="module")
-def visited(assignments: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """The zoo, graded once for all processes of the test run: the folder of marks, and what was printed."""
-    shared = of_the_run(tmp_path_factory, "zoo")
+def visited(request: pytest.FixtureRequest, assignments: Path, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    """The zoo, or its rest for the deep tests, graded once for all processes of the test run."""
+    is_deep = getattr(request, "param", False)
+    shared = of_the_run(tmp_path_factory, f"zoo-{is_deep}")
     said = shared / "said.txt"
     with FileLock(f"{shared}.lock"):
         if not said.exists():
-            printed = visit(assignments, shared / "in", shared / "out")
+            printed = visit(assignments, shared / "in", shared / "out", is_deep)
             said.write_text(printed, "utf-8")
     return shared / "out", said.read_text("utf-8")
 
 
-def visit(assignments: Path, folder: Path, out: Path) -> str:
-    """Grade the zoo; what the grader printed."""
+def visit(assignments: Path, folder: Path, out: Path, is_deep: bool) -> str:
+    """Grade one part of the zoo; what the grader printed."""
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
+    is_walled = not missing(zoo.KERNEL_PYTHON)
     for name, animal in zoo.ZOO.items():
-        zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
+        if animal.is_deep == is_deep and (is_walled or not animal.is_held_by_walls):
+            zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
     others = [name for name in EXERCISES if name != "attention"]
     if others:
         zoo.hand_in(folder / "other" / "attention", "attention", released(assignments, others[0]))
     with socket.create_server(("127.0.0.1", 0)) as server:
-        network = zoo.NETWORK.format(port=server.getsockname()[1])
-        zoo.hand_in(folder, "network_attention", zoo.answered(release, {**right, "ex-attention-predict": network}))
-        return zoo.grade(folder, assignments, out, "--cell-seconds", "10")
+        reached = zoo.REACHED.replace("{port}", str(server.getsockname()[1]))
+        if is_walled:
+            zoo.hand_in(folder, "reached_attention", zoo.answered(release, {**right, "ex-attention-predict": reached}))
+        return zoo.grade(folder, assignments, out, "--cell-seconds", "10", "--at-once", "3")  # some only wait
 
 
-@pytest.mark.parametrize("name", zoo.ZOO)
-def test_a_hostile_submission_gets_a_fair_mark(visited: tuple[Path, str], name: str) -> None:
+@pytest.mark.parametrize(
+    ("visited", "name"),
+    [
+        pytest.param(animal.is_deep, name, marks=pytest.mark.deep if animal.is_deep else [])
+        for name, animal in zoo.ZOO.items()
+    ],
+    indirect=["visited"],
+)
+def test_a_hostile_submission_gets_a_fair_mark(visited: Visit, name: str) -> None:
     out, _ = visited
     animal = zoo.ZOO[name]
+    if animal.is_held_by_walls and (why := missing(zoo.KERNEL_PYTHON)):
+        pytest.skip(why)
     record = zoo.record(out, "attention", name)
     assert record["error"] == ""
     expected = {label: points * (label not in animal.loses) for label, points in POINTS.items()}
@@ -133,15 +162,31 @@ def test_a_hostile_submission_gets_a_fair_mark(visited: tuple[Path, str], name: 
         assert animal.event in (out / "report-attention.md").read_text("utf-8")
 
 
-def test_a_flood_of_output_stays_small_on_disk(visited: tuple[Path, str]) -> None:
+@needs_sandbox
+def test_a_submission_sees_itself_alone(visited: Visit) -> None:
+    out, said = visited
+    assert "a sandbox that sees no other file, no network" in said
+    outcomes = zoo.record(out, "attention", "reached")["outcomes"]
+    points = earned(marks(out, "attention")["reached"], EXERCISES["attention"])
+    assert points["ex-attention-predict"] == POINTS["ex-attention-predict"], outcomes
+
+
+@needs_sandbox
+def test_no_process_of_a_submission_outlives_it(visited: Visit) -> None:
+    programs = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert programs or not Path("/proc/self").exists()
+    assert not [line for line in programs if zoo.SLEEP.encode() in line]
+
+
+def test_a_flood_of_output_stays_small_on_disk(visited: Visit) -> None:
     out, _ = visited
-    for name in ("flood", "megabytes"):
+    for name in ("flood",):
         for folder in ("autograded", "feedback"):
             size = sum(path.stat().st_size for path in (out / folder / name).rglob("*.*"))
             assert size < 500_000, (name, folder, size)
 
 
-def test_the_notebook_of_another_chapter_is_told(visited: tuple[Path, str]) -> None:
+def test_the_notebook_of_another_chapter_is_told(visited: Visit) -> None:
     out, _ = visited
     if len(EXERCISES) < 2:
         pytest.skip("needs a second chapter with exercises")
@@ -150,27 +195,18 @@ def test_the_notebook_of_another_chapter_is_told(visited: tuple[Path, str]) -> N
     assert float(marks(out, "attention")["other"]["points"]) == 0
 
 
-def test_code_that_is_graded_has_no_network_where_that_is_said(visited: tuple[Path, str]) -> None:
-    out, said = visited
-    if "no network" not in said:
-        pytest.skip("this system does not let a user switch the network off")
-    assert (
-        earned(marks(out, "attention")["network"], EXERCISES["attention"])["ex-attention-predict"]
-        == POINTS["ex-attention-predict"]
-    )
-
-
-def test_feedback_teaches_and_keeps_the_hidden_checks(visited: tuple[Path, str]) -> None:
+def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
     out, _ = visited
     pages = {path.parent.parent.name: path.read_text("utf-8") for path in (out / "feedback").glob("*/*/*.html")}
-    assert set(zoo.ZOO) <= set(pages)
+    harmless = {name for name, one in zoo.ZOO.items() if not (one.is_deep or one.is_held_by_walls)}
+    assert harmless <= set(pages)
     assert "Your function returns nothing yet." in pages["untouched"]
     assert "Not answered: the cell for it is as it was handed out." in pages["untouched"]
     assert "Not answered" not in pages["stripped"]
     assert "Right: it equals the loops." in pages["stripped"]
     hidden = [one.cells["hidden-check"] for one in EXERCISES["attention"] if one.is_graded_by_machine]
     for student, page in pages.items():
-        assert not re.search(r"<script|<link|@import|\bsrc=[\"'](?!data:)|url\(", page), student
+        assert not re.search(ACTIVE, page), student
         assert "default-src 'none'" in page
         assert len(page) < 200_000, student
         text = html.unescape(re.sub(r"<[^>]+>", "", page))
@@ -179,7 +215,67 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: tuple[Path, str])
             assert not [line for line in lines if line in text], student
 
 
-def test_files_for_course_systems(visited: tuple[Path, str]) -> None:
+def test_a_hidden_check_is_in_no_process_of_a_submission(visited: Visit) -> None:
+    out, _ = visited
+    said = zoo.record(out, "attention", "shows-the-hidden-check")["outcomes"]["ex-attention-write-hidden"]
+    assert "ValueError" in said, "it searched its process, and raised what it found"
+    [exercise] = [one for one in EXERCISES["attention"] if one.label == "ex-attention-write"]
+    lines = [line.strip() for line in exercise.cells["hidden-check"].splitlines() if len(line.strip()) > 20]
+    assert lines
+    assert not [line for line in lines if line in said]
+
+
+@contextlib.contextmanager
+def form(out: Path) -> Iterator[Callable[[str], tuple[str, str]]]:
+    """nbgrader's form on a port of its own: a function from an address to its page and its policy."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = [f"--ServerApp.port={port}", "--ServerApp.open_browser=False", "--IdentityProvider.token=word"]
+    server = subprocess.Popen(
+        [zoo.PYTHON, "-m", "workshop.course.mark", out, *options], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+
+    def page(address: str) -> tuple[str, str]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/formgrader/{address}?token=word", timeout=60) as answer:
+            return answer.read().decode(), answer.headers["Content-Security-Policy"]
+
+    try:
+        for _ in range(120):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.5)
+        yield page
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit) -> None:
+    out, _ = visited
+    with sqlite3.connect(out / "gradebook.db") as book:
+        [[submission]] = book.execute(
+            "select one.id from submitted_notebook one join submitted_assignment whole on one.assignment_id = whole.id "
+            "where whole.student_id = 'writes-scripts'"
+        )
+    with form(out) as page:
+        table, policy = page("gradebook")
+        text, policy_of_submission = page(f"submissions/{submission}/")
+    assert policy == policy_of_submission
+    assert re.match(r"default-src 'none'; script-src 'nonce-([\w-]{20,})'; ", policy)
+    word = policy.split("'nonce-")[1].split("'")[0]
+    assert "unsafe-inline" not in policy.replace("style-src 'self' 'unsafe-inline'", "")
+    assert table.count("<script") == table.count(f'<script nonce="{word}"') > 0
+    head, body = text.split("<body>", 1)
+    assert head.count("<script") == head.count(f'<script nonce="{word}"') > 0
+    assert text.count(word) == head.count(word) + 1, "nbgrader's own script in its bar"
+    assert body.count("<script") == 1
+    assert not re.search(ACTIVE.replace("<script|<link|", ""), body)
+    assert "https://cdnjs" not in text
+    assert "&lt;script&gt;document.title = 1&lt;/script&gt;" in body
+    assert "<mfrac>" in body, "formulas are set without MathJax"
+
+
+def test_files_for_course_systems(visited: Visit) -> None:
     out, _ = visited
     with (out / "marks" / "attention-moodle.csv").open(encoding="utf-8") as file:
         moodle = {row["Identifier"]: row for row in csv.DictReader(file)}
@@ -211,6 +307,28 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     assert found["ada"]["not marked yet"] == ""
     assert (out / "records" / "attention" / "ada.json").stat().st_mtime_ns == first
     assert f"{ALL + 5} of {MOST}" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
+
+
+def test_a_damaged_record_means_grade_again(assignments: Path, tmp_path: Path) -> None:
+    release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
+    folder, out = tmp_path / "in", tmp_path / "out"
+    for student in ("ada", "bob"):
+        zoo.hand_in(folder, student, zoo.answered(release, right))
+    zoo.grade(folder, assignments, out)
+    for damage in ("{broken", "[]", '{"error": ""}'):
+        (out / "records" / "attention" / "ada.json").write_text(damage)
+        assert "2 submissions, 1 of them graded before" in zoo.grade(folder, assignments, out)
+        assert {name: float(row["points"]) for name, row in marks(out, "attention").items()} == {"ada": ALL, "bob": ALL}
+
+
+def test_without_a_sandbox_that_is_said_before_anything_runs(assignments: Path, tmp_path: Path) -> None:
+    release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
+    zoo.hand_in(tmp_path / "in", "ada", zoo.answered(release, right))
+    (tmp_path / "bin").mkdir()
+    said = zoo.grade(tmp_path / "in", assignments, tmp_path / "out", *ONE_BY_ONE, PATH=str(tmp_path / "bin"))
+    assert said.startswith("NO SANDBOX: bubblewrap is not installed. Until there is one, a submission can read")
+    assert said.index("install bubblewrap") < said.index("[1/1]")
+    assert float(marks(tmp_path / "out", "attention")["ada"]["points"]) == ALL
 
 
 def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: Path) -> None:

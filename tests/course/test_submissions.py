@@ -129,6 +129,13 @@ def test_a_file_that_is_not_taken_gets_a_line_unless_it_is_nobodys(tmp_path: Pat
     assert all("its folders are of no layout" in line for line in lines)
 
 
+def test_a_link_shows_nobody_elses_work(tmp_path: Path) -> None:
+    put(tmp_path, "ada.ipynb")
+    (tmp_path / "eve.ipynb").symlink_to("ada.ipynb")
+    (found,), lines = find(tmp_path, CHAPTERS)
+    assert (found.student, lines) == ("ada", ["eve.ipynb: a link to another file, left out"])
+
+
 def test_beside_the_assignment_another_notebook_of_the_folder_does_not_count(tmp_path: Path) -> None:
     put(tmp_path, "ada/attention/attention.ipynb")
     put(tmp_path, "ada/attention/scratch.ipynb")
@@ -264,6 +271,15 @@ def test_a_written_answer_in_a_cell_below_is_taken_over(tmp_path: Path) -> None:
     mine.cells[4].source = "In place."
     rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
     assert (sources(rebuilt)[4], notes) == ("In place.", [])
+
+
+def test_half_of_a_character_and_a_picture_that_is_none_do_no_harm(tmp_path: Path) -> None:
+    mine = assignment()
+    mine.cells[4].source = "Because \ud800."
+    mine.cells[4]["attachments"] = {"a.png": {"image/png": '"><script>'}}
+    rebuilt, _ = rebuild(assignment(), submitted(tmp_path, json.loads(json.dumps(mine))))
+    assert sources(rebuilt)[4] == "Because ?."
+    assert "attachments" not in rebuilt.cells[4]
 
 
 def test_a_mark_of_byte_order_does_no_harm(tmp_path: Path) -> None:

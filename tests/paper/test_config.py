@@ -70,32 +70,51 @@ def test_configs_are_frozen_and_keyword_only():
         TransformerConfig(100)
 
 
+@pytest.mark.paper("adam", "eq-3", "label-smoothing", "batching")
+def test_without_settings_a_run_is_the_papers():
+    assert vars(TrainingConfig()) == {
+        **{"num_steps": 100_000, "batch_tokens": 25_000, "length_noise": 0.0, "accumulate": 1},  # section 5.1, 5.2
+        **{"warmup_steps": 4000, "rate_factor": 1.0, "beta1": 0.9, "beta2": 0.98, "epsilon": 1e-9},  # section 5.3
+        **{"epsilon_ls": 0.1, "max_grad_norm": None, "precision": "fp32", "compile": False, "seed": 0},  # section 5.4
+    }
+
+
+def test_without_settings_a_model_is_the_papers():
+    assert vars(TransformerConfig(vocabulary_size=9)) == {
+        **{"vocabulary_size": 9, "source_vocabulary_size": None, "pad_id": 0, "bos_id": 1, "eos_id": 2},
+        **{"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64, "p_drop": 0.1},
+        **{"norm_order": "post", "final_norm": None, "activation": "relu", "attention_bias": False},
+        **{"positions": "sinusoidal", "max_positions": 1024, "tied_output": True, "output_bias": False},
+    }
+
+
 def test_an_odd_width_is_fine_with_learned_positions():
     assert TransformerConfig(vocabulary_size=9, d_model=7, positions="learned").d_model == 7
 
 
-# Table 3 once more, in the paper's own layout: N, d_model, d_ff, h, d_k, d_v, P_drop, ε_ls, steps in thousands.
+# Table 3 once more, in the paper's own layout: N, d_model, d_ff, h, d_k, d_v, P_drop, ε_ls, steps in thousands;
+# perplexity, BLEU, parameters in millions.
 PAPER = {
-    "base": (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100),
-    "A h=1": (6, 512, 2048, 1, 512, 512, 0.1, 0.1, 100),
-    "A h=4": (6, 512, 2048, 4, 128, 128, 0.1, 0.1, 100),
-    "A h=16": (6, 512, 2048, 16, 32, 32, 0.1, 0.1, 100),
-    "A h=32": (6, 512, 2048, 32, 16, 16, 0.1, 0.1, 100),
-    "B d_k=16": (6, 512, 2048, 8, 16, 64, 0.1, 0.1, 100),
-    "B d_k=32": (6, 512, 2048, 8, 32, 64, 0.1, 0.1, 100),
-    "C N=2": (2, 512, 2048, 8, 64, 64, 0.1, 0.1, 100),
-    "C N=4": (4, 512, 2048, 8, 64, 64, 0.1, 0.1, 100),
-    "C N=8": (8, 512, 2048, 8, 64, 64, 0.1, 0.1, 100),
-    "C d_model=256": (6, 256, 2048, 8, 32, 32, 0.1, 0.1, 100),
-    "C d_model=1024": (6, 1024, 2048, 8, 128, 128, 0.1, 0.1, 100),
-    "C d_ff=1024": (6, 512, 1024, 8, 64, 64, 0.1, 0.1, 100),
-    "C d_ff=4096": (6, 512, 4096, 8, 64, 64, 0.1, 0.1, 100),
-    "D p_drop=0.0": (6, 512, 2048, 8, 64, 64, 0.0, 0.1, 100),
-    "D p_drop=0.2": (6, 512, 2048, 8, 64, 64, 0.2, 0.1, 100),
-    "D epsilon_ls=0.0": (6, 512, 2048, 8, 64, 64, 0.1, 0.0, 100),
-    "D epsilon_ls=0.2": (6, 512, 2048, 8, 64, 64, 0.1, 0.2, 100),
-    "E": (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100),
-    "big": (6, 1024, 4096, 16, 64, 64, 0.3, 0.1, 300),
+    "base": (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100, 4.92, 25.8, 65),
+    "A h=1": (6, 512, 2048, 1, 512, 512, 0.1, 0.1, 100, 5.29, 24.9, None),
+    "A h=4": (6, 512, 2048, 4, 128, 128, 0.1, 0.1, 100, 5.00, 25.5, None),
+    "A h=16": (6, 512, 2048, 16, 32, 32, 0.1, 0.1, 100, 4.91, 25.8, None),
+    "A h=32": (6, 512, 2048, 32, 16, 16, 0.1, 0.1, 100, 5.01, 25.4, None),
+    "B d_k=16": (6, 512, 2048, 8, 16, 64, 0.1, 0.1, 100, 5.16, 25.1, 58),
+    "B d_k=32": (6, 512, 2048, 8, 32, 64, 0.1, 0.1, 100, 5.01, 25.4, 60),
+    "C N=2": (2, 512, 2048, 8, 64, 64, 0.1, 0.1, 100, 6.11, 23.7, 36),
+    "C N=4": (4, 512, 2048, 8, 64, 64, 0.1, 0.1, 100, 5.19, 25.3, 50),
+    "C N=8": (8, 512, 2048, 8, 64, 64, 0.1, 0.1, 100, 4.88, 25.5, 80),
+    "C d_model=256": (6, 256, 2048, 8, 32, 32, 0.1, 0.1, 100, 5.75, 24.5, 28),
+    "C d_model=1024": (6, 1024, 2048, 8, 128, 128, 0.1, 0.1, 100, 4.66, 26.0, 168),
+    "C d_ff=1024": (6, 512, 1024, 8, 64, 64, 0.1, 0.1, 100, 5.12, 25.4, 53),
+    "C d_ff=4096": (6, 512, 4096, 8, 64, 64, 0.1, 0.1, 100, 4.75, 26.2, 90),
+    "D p_drop=0.0": (6, 512, 2048, 8, 64, 64, 0.0, 0.1, 100, 5.77, 24.6, None),
+    "D p_drop=0.2": (6, 512, 2048, 8, 64, 64, 0.2, 0.1, 100, 4.95, 25.5, None),
+    "D epsilon_ls=0.0": (6, 512, 2048, 8, 64, 64, 0.1, 0.0, 100, 4.67, 25.3, None),
+    "D epsilon_ls=0.2": (6, 512, 2048, 8, 64, 64, 0.1, 0.2, 100, 5.47, 25.7, None),
+    "E": (6, 512, 2048, 8, 64, 64, 0.1, 0.1, 100, 4.92, 25.7, None),
+    "big": (6, 1024, 4096, 16, 64, 64, 0.3, 0.1, 300, 4.33, 26.4, 213),
 }
 
 
@@ -106,6 +125,7 @@ def test_table_3_holds_the_papers_rows():
             *(row.model.num_layers, row.model.d_model, row.model.d_ff, row.model.num_heads),
             *(row.model.d_k, row.model.d_v, row.model.p_drop, row.training.epsilon_ls),
             row.training.num_steps // 1000,
+            *(row.perplexity, row.bleu, row.parameters_in_millions),
         )
         for name, row in TABLE_3.items()
     }

@@ -1,3 +1,4 @@
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,14 @@ from transformer_lib import (
     reference,
 )
 from transformer_lib.data import WordTokenizer
-from transformer_lib.decoding import beam_hypotheses, evaluation_mode, hypothesis_attention, length_penalty, translate
+from transformer_lib.decoding import (
+    beam_hypotheses,
+    evaluation_mode,
+    hypothesis_attention,
+    length_penalty,
+    longest_source,
+    translate,
+)
 from transformer_lib.layers import LayerCache
 
 TINY = TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, p_drop=0.3)
@@ -152,6 +160,22 @@ def test_a_beam_goes_on_while_a_candidate_that_is_open_scores_better():
 
 
 @pytest.mark.paper("decode")
+@pytest.mark.parametrize(
+    ("of_eos", "of_3", "limit"),
+    [(0.45, 0.5, 3), (0.5, 0.45, 4)],  # goes on: better than the worst that ended; stops: a longer one would be better
+)
+def test_the_list_of_a_beam_ends_where_no_open_candidate_beats_its_last(of_eos, of_3, limit):
+    m = model(tied_output=False, output_bias=True)
+    with torch.no_grad():
+        m.own_output_embedding.weight.zero_()
+        m.output_bias.fill_(0.05 / 9).log_()
+        m.output_bias[2], m.output_bias[3] = np.log(of_eos), np.log(of_3)
+        found = beam_hypotheses(m, SOURCE[:1], 2, 3.0, limit)[0]
+        expected = reference.beam_search(step_log_probabilities(m, 0), 1, 2, 0, 2, 3.0, limit)
+    assert [h.tokens for h in found] == [tokens for _, tokens in expected]
+
+
+@pytest.mark.paper("decode")
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_a_beam_that_drops_nothing_finds_the_best_of_all_sentences(alpha):
     m = likely_to_end(model(vocabulary_size=5, source_vocabulary_size=11))
@@ -196,6 +220,18 @@ def test_a_larger_alpha_chooses_longer_sentences():
         lengths.append((found != 0).sum().item())
     assert lengths == sorted(lengths)
     assert lengths[0] < lengths[-1]
+
+
+@pytest.mark.paper("decode")
+@pytest.mark.parametrize("search", [beam_search, beam_hypotheses, translate])
+def test_the_papers_alpha_is_the_default(search):
+    assert inspect.signature(search).parameters["alpha"].default == 0.6
+
+
+def test_log_probabilities_of_a_half_precision_model_add_up_in_float32():
+    totals = [h.log_probability for row in beam_hypotheses(model().bfloat16(), SOURCE, 4, max_length=5) for h in row]
+    assert all(total == torch.tensor(total, dtype=torch.float32).item() for total in totals)
+    assert any(total != torch.tensor(total, dtype=torch.bfloat16).item() for total in totals)
 
 
 def test_the_length_penalty_is_one_at_length_one():
@@ -287,9 +323,11 @@ def test_the_limit_is_the_input_length_plus_50():
 
 
 def test_learned_positions_end_the_sentence_at_the_table():
-    m = model(positions="learned", max_positions=7)
-    assert greedy_decode(m, SOURCE).size(1) <= 7
-    assert beam_search(m, SOURCE).size(1) <= 7
+    m = model(positions="learned", max_positions=7, output_bias=True)
+    with torch.no_grad():
+        m.output_bias[2] = -1e9  # <eos> never comes
+    assert greedy_decode(m, SOURCE).size(1) == 7
+    assert beam_search(m, SOURCE).size(1) == 7
 
 
 def test_decoding_switches_dropout_off_and_on_again():
@@ -299,6 +337,13 @@ def test_decoding_switches_dropout_off_and_on_again():
     with evaluation_mode(m):
         assert not m.training
     assert m.training
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_decoding_leaves_a_model_in_evaluation_mode(decode):
+    m = model().eval()
+    decode(m, SOURCE, max_length=2)
+    assert not any(module.training for module in m.modules())
 
 
 def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
@@ -337,6 +382,17 @@ def test_a_beam_of_no_candidates_or_a_negative_alpha_is_refused():
         beam_search(model(), SOURCE, alpha=-1.0)
 
 
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_of_a_run_that_diverged_are_refused(decode, value):
+    m = model(source_vocabulary_size=11)
+    assert len(decode(m, SOURCE)) == 3
+    with torch.no_grad():
+        m.own_source_embedding.weight[9] = value  # a word of one sentence alone
+    with pytest.raises(ValueError, match="the logits are not finite, .* diverged in training: load an earlier checkp"):
+        decode(m, SOURCE)
+
+
 @pytest.mark.usefixtures("unchecked")
 def test_a_source_without_a_batch_axis_is_refused():
     with pytest.raises(ValueError, match=r"source has shape \(3,\)"):
@@ -359,3 +415,14 @@ def test_of_a_very_long_line_the_first_tokens_are_translated():
     m = model(vocabulary_size=len(tokenizer), positions="learned", max_positions=6)
     long, short = " ".join("a" * 500), " ".join("a" * 5)
     assert dict(translate(m, [long], tokenizer, tokenizer)) == dict(translate(m, [short], tokenizer, tokenizer))
+
+
+@pytest.mark.parametrize(("max_positions", "limit"), [(None, 1000), (6, 5), (2000, 1000)])
+def test_translate_reads_as_much_of_a_line_as_the_model_can(monkeypatch, max_positions, limit):
+    widths = []
+    monkeypatch.setattr(decoding, "greedy_decode", lambda _model, source: widths.append(source.size(1)) or source)
+    tokenizer = WordTokenizer.train(["a b c"])
+    learned = {"positions": "learned", "max_positions": max_positions} if max_positions else {}
+    m = model(vocabulary_size=len(tokenizer), **learned)
+    list(translate(m, [" ".join("a" * 1500)], tokenizer, tokenizer))
+    assert (longest_source(m), widths) == (limit, [limit + 1])  # and <eos>

@@ -26,6 +26,10 @@ def test_padding_mask_is_true_at_real_tokens_and_broadcasts():
     assert (causal_mask(3) & mask).shape == (2, 1, 3, 3)
 
 
+def test_a_mask_is_made_on_the_device_asked_for():
+    assert causal_mask(3, torch.device("meta")).device.type == "meta"
+
+
 def test_a_length_below_one_is_refused():
     with pytest.raises(ValueError, match="length = 0 must be an integer of at least 1"):
         causal_mask(0)

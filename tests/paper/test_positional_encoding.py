@@ -96,6 +96,11 @@ def test_learned_positions_are_trained_rows():
 
 
 @pytest.mark.paper("learned-pe")
+def test_learned_positions_start_as_small_as_embeddings_and_no_larger():
+    assert LearnedPositions(400, 64).table.std().item() == pytest.approx(64**-0.5, rel=0.05)
+
+
+@pytest.mark.paper("learned-pe")
 def test_learned_positions_end_where_the_table_ends():
     layer = LearnedPositions(5, D_MODEL)
     assert layer(torch.zeros(1, 5, D_MODEL)).shape == (5, D_MODEL)

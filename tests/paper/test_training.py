@@ -18,7 +18,7 @@ from transformer_lib import (
 )
 from transformer_lib.data import make_batch, token_batches
 from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
 SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4)
@@ -70,6 +70,16 @@ def test_adam_makes_the_papers_update():
     torch.testing.assert_close(model.embedding.weight.detach(), expected)
 
 
+@pytest.mark.paper("adam")
+def test_the_settings_of_adam_reach_the_optimizer():
+    def read(config):
+        group = adam(fresh_model(), config).param_groups[0]
+        return group["betas"], group["eps"]
+
+    assert read(TrainingConfig()) == ((0.9, 0.98), 1e-9)
+    assert read(TrainingConfig(beta1=0.8, beta2=0.7, epsilon=0.5)) == ((0.8, 0.7), 0.5)
+
+
 def steps(model, batches, config=SETTINGS, **options):
     return list(train(model, adam(model, config), batches, config, **options))
 
@@ -81,7 +91,7 @@ def fresh_model(**changes):
 
 def test_records_say_what_was_done():
     model = fresh_model()
-    batches = list(itertools.islice(passes(PAIRS, SETTINGS), 6))
+    batches = list(itertools.islice(epochs(PAIRS, TINY, SETTINGS), 6))
     first_loss = label_smoothing_loss(model(batches[0].source, batches[0].target_input), batches[0].target_output)
     records = steps(model, batches)
     assert [r.step_num for r in records] == [1, 2, 3, 4, 5, 6]
@@ -93,13 +103,28 @@ def test_records_say_what_was_done():
 
 def test_the_factor_multiplies_equation_3():
     config = replace(SETTINGS, rate_factor=2.5)
-    records = steps(fresh_model(), passes(PAIRS, config), config)
+    records = steps(fresh_model(), epochs(PAIRS, TINY, config), config)
     assert [r.learning_rate for r in records] == [2.5 * learning_rate(r.step_num, 8, 4) for r in records]
+
+
+def test_every_group_of_weights_gets_the_rate():
+    first, *others = (model := fresh_model()).parameters()
+    optimizer = torch.optim.Adam([{"params": [first]}, {"params": others}], lr=0.0)
+    for record in train(model, optimizer, epochs(PAIRS, TINY, SETTINGS), SETTINGS):
+        assert [group["lr"] for group in optimizer.param_groups] == [record.learning_rate] * 2
+
+
+def test_every_update_is_made_in_training_mode():
+    model, modes = fresh_model(), []
+    model.register_forward_pre_hook(lambda module, _: modes.append(module.training))
+    for _ in train(model, adam(model, SETTINGS), epochs(PAIRS, TINY, SETTINGS), SETTINGS):
+        model.eval()  # as a validation between two updates does
+    assert modes == [True] * 6
 
 
 def test_the_noise_of_the_lengths_reaches_the_batches():
     exact, noisy = (
-        [next(passes(PAIRS, replace(SETTINGS, batch_tokens=40, length_noise=noise, seed=s))) for s in range(5)]
+        [next(epochs(PAIRS, TINY, replace(SETTINGS, batch_tokens=40, length_noise=noise, seed=s))) for s in range(5)]
         for noise in (0.0, 3.0)
     )
     assert [batch.source.shape for batch in exact] != [batch.source.shape for batch in noisy]
@@ -107,12 +132,21 @@ def test_the_noise_of_the_lengths_reaches_the_batches():
 
 def test_training_learns_to_repeat_a_word():
     config = replace(SETTINGS, num_steps=150, warmup_steps=50, epsilon_ls=0.0)
-    records = steps(fresh_model(), passes(PAIRS, config), config)
+    records = steps(fresh_model(), epochs(PAIRS, TINY, config), config)
     assert records[-1].loss_nats_per_token < 0.5 * records[0].loss_nats_per_token
 
 
 def test_training_stops_when_the_batches_do():
     assert len(steps(fresh_model(), [make_batch(PAIRS[:4])] * 3)) == 3
+
+
+def test_the_last_update_takes_the_batches_that_are_left():
+    batches = [make_batch(PAIRS[:4]), make_batch(PAIRS[4:9]), make_batch(PAIRS[9:11])]
+    records = steps(fresh_model(), batches, replace(SETTINGS, accumulate=2))
+    assert [r.target_tokens for r in records] == [
+        batches[0].target_tokens + batches[1].target_tokens,
+        batches[2].target_tokens,
+    ]
 
 
 @pytest.mark.parametrize("accumulate", [2, 3])
@@ -136,23 +170,47 @@ def test_accumulated_batches_make_the_update_of_one_big_batch(accumulate):
         torch.testing.assert_close(p, q, rtol=1e-7, atol=1e-9)
 
 
-def test_passes_see_every_pair_once_each_in_another_order():
+def test_epochs_see_every_pair_once_each_in_another_order():
     config = replace(SETTINGS, batch_tokens=30)
     size = len(list(token_batches(PAIRS, config.batch_tokens)))
-    batches = passes(PAIRS, config)
+    batches = epochs(PAIRS, TINY, config)
     first, second = ([next(batches).source.tolist() for _ in range(size)] for _ in range(2))
     assert first != second
     assert sorted(row for b in first for row in b) == sorted(row for b in second for row in b)
 
 
+def test_every_seed_and_every_epoch_has_an_order_of_its_own():
+    orders = set()
+    for seed in range(3):
+        config = replace(SETTINGS, batch_tokens=30, seed=seed)
+        batches = epochs(PAIRS, TINY, config)
+        for _ in range(3):
+            epoch = list(itertools.islice(batches, len(list(token_batches(PAIRS, 30)))))
+            orders.add(str([batch.source.tolist() for batch in epoch]))
+    assert len(orders) == 9
+
+
+def test_a_model_trains_on_ids_of_its_own():
+    model, config = fresh_model(pad_id=12, bos_id=12, eos_id=0), replace(SETTINGS, batch_tokens=400)  # as in Marian's
+    batch = next(epochs(PAIRS, model.config, config))
+    assert sorted(zip(batch.source.tolist(), batch.target_output.tolist(), strict=True)) == sorted(
+        ([*source, 0], [*target, 0] + [12] * (4 - len(target))) for source, target in PAIRS
+    )
+    assert batch.target_input[:, 0].tolist() == [12] * len(PAIRS)
+    logits = model(batch.source, batch.target_input)
+    expected = label_smoothing_loss(logits, batch.target_output, pad_id=12).item()
+    record = next(train(model, adam(model, config), epochs(PAIRS, model.config, config), config))
+    assert record.loss_nats_per_token == pytest.approx(expected)
+
+
 def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path):
     config = replace(SETTINGS, num_steps=10)
     whole = fresh_model(p_drop=0.3)
-    steps(whole, passes(PAIRS, config), config)
+    steps(whole, epochs(PAIRS, TINY, config), config)
 
     first = fresh_model(p_drop=0.3)
     optimizer = adam(first, config)
-    for record in train(first, optimizer, passes(PAIRS, config), config):
+    for record in train(first, optimizer, epochs(PAIRS, TINY, config), config):
         if record.step_num == 4:
             save_checkpoint(tmp_path / "step-000004", first, optimizer, record.step_num)
         if record.step_num == 7:
@@ -163,7 +221,7 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path):
     optimizer = adam(second, config)
     done = load_checkpoint(tmp_path / "step-000004", second, optimizer)
     assert done == 4
-    records = list(train(second, optimizer, passes(PAIRS, config), config, steps_done=done))
+    records = list(train(second, optimizer, epochs(PAIRS, TINY, config), config, steps_done=done))
     assert [r.step_num for r in records] == [5, 6, 7, 8, 9, 10]
     for p, q in zip(whole.parameters(), second.parameters(), strict=True):
         assert torch.equal(p, q)
@@ -174,12 +232,28 @@ def test_in_bfloat16_the_same_is_learned():
     torch.manual_seed(1)
     exact, half = Transformer(TINY), Transformer(TINY)
     half.load_state_dict(exact.state_dict())
-    expected = steps(exact, passes(PAIRS, config), config)
-    records = steps(half, passes(PAIRS, config), replace(config, precision="bf16"))
+    expected = steps(exact, epochs(PAIRS, TINY, config), config)
+    records = steps(half, epochs(PAIRS, TINY, config), replace(config, precision="bf16"))
     assert records[0].loss_nats_per_token != expected[0].loss_nats_per_token
     assert records[0].loss_nats_per_token == pytest.approx(expected[0].loss_nats_per_token, rel=0.02)
     assert records[-1].loss_nats_per_token == pytest.approx(expected[-1].loss_nats_per_token, rel=0.1)
     assert {p.dtype for p in half.parameters()} == {torch.float32}
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_rate_and_remedy():
+    model, config = Transformer(TINY), replace(SETTINGS, rate_factor=1e30)
+    records = train(model, adam(model, config), epochs(PAIRS, TINY, config), config)
+    assert next(records).step_num == 1
+    with pytest.raises(FloatingPointError, match=r"step 2 has loss nan at rate 8.84e\+28: .*; lower rate_factor"):
+        next(records)
+
+
+@pytest.mark.parametrize(("precision", "half"), [("fp32", False), ("bf16", True)])
+def test_autocast_is_on_for_bfloat16_alone(precision, half):
+    model, seen = Transformer(TINY), []
+    model.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
+    steps(model, [make_batch(PAIRS[:4])], replace(SETTINGS, precision=precision))
+    assert seen == [half]
 
 
 def test_long_gradients_are_shortened_where_asked(monkeypatch):
@@ -190,10 +264,10 @@ def test_long_gradients_are_shortened_where_asked(monkeypatch):
         norms.append(torch.nn.utils.get_total_norm(gradients).item())
 
     monkeypatch.setattr(torch.optim.Adam, "step", step)
-    steps(fresh_model(), passes(PAIRS, SETTINGS))
+    steps(fresh_model(), epochs(PAIRS, TINY, SETTINGS))
     longest = max(norms)
     norms.clear()
-    steps(fresh_model(), passes(PAIRS, SETTINGS), replace(SETTINGS, max_grad_norm=longest / 2))
+    steps(fresh_model(), epochs(PAIRS, TINY, SETTINGS), replace(SETTINGS, max_grad_norm=longest / 2))
     assert max(norms) == pytest.approx(longest / 2, rel=1e-4)
 
 
@@ -214,7 +288,7 @@ def test_a_compiled_model_learns_the_same_from_few_graphs():
 import functools
 import torch
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 torch.set_num_threads(1)
 torch.compile = functools.partial(torch.compile, backend="aot_eager")  # the last stage needs a C++ compiler
 curves = []
@@ -223,7 +297,8 @@ for compile in (False, True):
     model = Transformer(TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=8, num_heads=2, p_drop=0.0))
     config = TrainingConfig(num_steps=12, batch_tokens=60, warmup_steps=9, compile=compile)
     pairs = [([3 + i % 7] * (2 + i % 6), [4 + i % 5] * (2 + i % 9)) for i in range(80)]
-    curves.append([r.loss_nats_per_token for r in train(model, adam(model, config), passes(pairs, config), config)])
+    records = train(model, adam(model, config), epochs(pairs, model.config, config), config)
+    curves.append([record.loss_nats_per_token for record in records])
 torch.testing.assert_close(torch.tensor(curves[0]), torch.tensor(curves[1]), rtol=1e-4, atol=1e-4)
 counters = torch._dynamo.utils.counters
 print(counters["stats"]["unique_graphs"], "graphs", dict(counters["graph_break"]))
@@ -235,7 +310,7 @@ print(counters["stats"]["unique_graphs"], "graphs", dict(counters["graph_break"]
 
 def test_nothing_to_train_on_is_refused():
     with pytest.raises(ValueError, match="no pairs: there is nothing to train on"):
-        next(passes([], SETTINGS))
+        next(epochs([], TINY, SETTINGS))
 
 
 def test_the_core_needs_nothing_but_torch_numpy_jaxtyping_and_safetensors():

@@ -165,6 +165,7 @@ def test_recorded_weights_have_every_layer_and_head_and_add_up_to_one():
     assert weights["decoder.1.cross"].shape == (2, 3, 4, 5)
     assert weights["decoder.0.cross"][1, :, :, 3:].abs().max() == 0  # source padding
     for recorded in weights.values():
+        assert not recorded.requires_grad  # the graph of the forward pass is not kept
         torch.testing.assert_close(recorded.sum(-1), torch.ones(recorded.shape[:-1]).double())
 
 
@@ -251,6 +252,20 @@ def test_matrices_start_within_glorots_bounds():
         if isinstance(module, nn.Linear):
             bound = (6 / (module.in_features + module.out_features)) ** 0.5
             assert 0.8 * bound < module.weight.abs().max() <= bound
+
+
+def test_biases_start_at_zero():
+    m = Transformer(replace(TINY, attention_bias=True, output_bias=True))
+    biases = [p for name, p in m.named_parameters() if name.endswith("bias")]
+    assert len(biases) == 2 * (4 + 2 + 2) + 2 * (8 + 2 + 3) + 1  # of projections, feed-forward and norms; of the output
+    assert not any(bias.any() for bias in biases)
+
+
+def test_a_frozen_parameter_does_not_count():
+    m = Transformer(TINY)
+    before = count_parameters(m)
+    m.embedding.weight.requires_grad_(False)
+    assert count_parameters(m) == before - m.embedding.weight.numel()
 
 
 def test_recorders_nest():

@@ -63,6 +63,21 @@ def test_sentences_of_like_length_share_a_batch():
 
 
 @pytest.mark.paper("batching")
+def test_among_targets_of_one_length_sources_of_like_length_share_a_batch():
+    batches = list(token_batches([([3] * (i % 29 + 1), [4] * 29) for i in range(1160)], 300))
+    real = sum((batch.source != 0).sum().item() for batch in batches)
+    assert real / sum(batch.source.numel() for batch in batches) > 0.95
+
+
+@pytest.mark.paper("batching")
+def test_pairs_of_one_length_meet_others_under_another_seed():
+    pairs = [([3 + i], [4]) for i in range(40)]
+    one, other = ({frozenset(b.source[:, 0].tolist()) for b in token_batches(pairs, 10, seed)} for seed in (0, 1))
+    assert len(one) == len(other) == 8
+    assert one != other
+
+
+@pytest.mark.paper("batching")
 def test_with_noise_the_lengths_of_a_batch_are_alike_but_not_equal():
     pairs = [([3] * (i % 37 + 1), [4] * (i % 37 + 1)) for i in range(3700)]
 

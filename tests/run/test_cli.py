@@ -1,20 +1,25 @@
 import io
 import json
 import math
+import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from functools import partial
 
 import pytest
 import torch
 
-from transformer_lib import average_checkpoints
-from transformer_lib.data import corpora
+from transformer_lib import Transformer, average_checkpoints, training
+from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
-from transformer_lib.run import cli
+from transformer_lib.data.tokenizers import UNK_ID
+from transformer_lib.evaluation import perplexity
+from transformer_lib.run import cli, training_run
 from transformer_lib.run.checkpoints import read_checkpoint
+from transformer_lib.run.metrics import Metrics
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -69,22 +74,43 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
-    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl"}
+    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl", ".lock"}
     assert {p.name for p in translator.iterdir()} == files
     paths = sorted((translator / "checkpoints").iterdir())
-    assert [p.name for p in paths] == ["step-000003", "step-000006"]
+    assert [p.name for p in paths] == ["step-000003.safetensors", "step-000006.safetensors"]
     described = [read_checkpoint(path) for path in paths]
     assert [d["val_perplexity"] for d in described] == [line["val_perplexity"] for line in lines[2::3]]
 
 
 def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatch):
     words = {"train": "one two three", "val": "four", "test": "five"}
-    monkeypatch.setattr(cli, "load_pairs", lambda _corpus, split, _source, _target: [(words[split], words[split])] * 9)
+    monkeypatch.setattr(
+        training_run, "load_pairs", lambda _corpus, split, _source, _target: [(words[split], words[split])] * 9
+    )
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1") == 0
     tokenizer = cli.Translator.load(tmp_path).source_tokenizer
     unknown = tokenizer.encode("five")
     assert tokenizer.encode("four") == unknown
     assert len({*tokenizer.encode("one two three"), *unknown}) == 4
+
+
+def test_the_vocabulary_has_the_words_of_both_languages(translator):
+    found = cli.Translator.load(translator)
+    ids = found.source_tokenizer.encode("forty seven") + found.target_tokenizer.encode("sieben und vierzig")
+    assert UNK_ID not in ids
+
+
+def test_each_side_is_split_by_the_rules_of_its_own_language(tmp_path):
+    assert run("train", tmp_path, *TRAIN, "--tokenizer", "spacy", *SMALL, *STEPS, "num_steps=1") == 0
+    found = cli.Translator.load(tmp_path)
+    assert (found.source_tokenizer.language, found.target_tokenizer.language) == ("en", "de")
+
+
+def test_a_run_is_validated_on_the_held_out_pairs(translator):
+    found = cli.Translator.load(translator)
+    batch = make_batch(found.encode(corpora.load_pairs("number_words", "val", "en", "de")))
+    expected = perplexity(found.model, [batch])
+    assert metrics_of(translator)[-1]["val_perplexity"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
@@ -130,7 +156,49 @@ def test_a_run_never_overwrites_another(translator, capsys):
 )
 def test_a_resumed_run_keeps_its_settings(translator, capsys, arguments, message):
     assert run("train", translator, "--resume", "--device", "cpu", *arguments) == 2
-    assert f"{message}: a resumed run keeps its settings; only num_steps may change" in capsys.readouterr().err
+    assert f"{message}: a resumed run keeps its settings but for num_steps, validate_every" in capsys.readouterr().err
+
+
+def test_a_resumed_run_accepts_what_it_has(translator):
+    given = ["--model", "d_ff=16", "p_drop=0.1", "--training", "seed=0", "batch_tokens=200", "--keep-last", 5]
+    assert run("train", translator, *TRAIN, *given, "--resume") == 0
+
+
+def test_a_folder_has_one_writer(translator, tmp_path, capsys):
+    shutil.copytree(translator, tmp_path / "live")
+    with training_run.only_writer(tmp_path / "live"), training_run.only_writer(tmp_path / "begun"):
+        for folder, how in (("live", ["--resume"]), ("begun", TRAIN)):
+            before = files_of(tmp_path / folder)
+            assert run("train", tmp_path / folder, "--device", "cpu", *how) == 2
+            assert f"error: another run writes into {tmp_path / folder}; wait until" in capsys.readouterr().err
+            assert files_of(tmp_path / folder) == before
+    assert not (tmp_path / "begun").exists()  # nothing was written there
+    assert run("train", tmp_path / "live", "--device", "cpu", "--resume") == 0
+
+
+def test_a_record_that_is_a_link_is_refused(translator, tmp_path, capsys):
+    shutil.copytree(translator, tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").rename(tmp_path / "elsewhere")
+    (tmp_path / "run" / "metrics.jsonl").symlink_to(tmp_path / "elsewhere")
+    before = (tmp_path / "elsewhere").read_bytes()
+    assert run("train", tmp_path / "run", "--device", "cpu", "--resume", "--training", "num_steps=90") == 2
+    assert "metrics.jsonl is a link; a run writes into its own folder alone" in capsys.readouterr().err
+    assert (tmp_path / "elsewhere").read_bytes() == before
+
+
+def test_control_characters_never_break_a_line(translator, monkeypatch, capsys):
+    monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: ["a\nb\x1b[2Jc\u2028d\x85e ü"])
+    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    assert run("translate", translator, "--device", "cpu") == 0
+    assert capsys.readouterr().out == "a b [2Jc d e ü\n"
+
+
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, capsys, stream):
+    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    monkeypatch.setattr(sys, stream, None)
+    assert run("translate", translator, "--device", "cpu") == 2
+    assert "error: standard input or output is closed" in capsys.readouterr().err
 
 
 def test_a_resumed_run_without_steps_left_says_so(translator, capsys):
@@ -161,10 +229,10 @@ def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path, left):
 
 
 def test_json_has_no_infinity(tmp_path):
-    with cli.Metrics(tmp_path) as metrics:
+    with Metrics(tmp_path) as metrics:
         metrics.write({"step_num": 1, "loss_nats_per_token": math.nan, "val_perplexity": math.inf})
     assert "null" in (tmp_path / "metrics.jsonl").read_text()
-    with cli.Metrics(tmp_path, steps_done=1) as metrics:
+    with Metrics(tmp_path, steps_done=1) as metrics:
         assert metrics.perplexities == [math.inf]
 
 
@@ -172,17 +240,18 @@ def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
     assert run("train", tmp_path / "whole", *TRAIN, *SMALL, *STEPS, "num_steps=5", "--validate-every", 1) == 0
     shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
     checkpoints = tmp_path / "damaged" / "checkpoints"
-    (checkpoints / "step-000005" / "checkpoint.json").write_text("{}")
-    (checkpoints / "step-000004" / "training.safetensors").unlink()
-    (checkpoints / "step-000006.part").mkdir()
+    (checkpoints / "step-000005.safetensors").write_bytes(b"")
+    damaged = checkpoints / "step-000004.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
+    (checkpoints / "step-000006.safetensors.part").mkdir()
     assert run("train", tmp_path / "damaged", "--device", "cpu", "--resume") == 0
     said = capsys.readouterr().err
-    for step, why in ((5, "checkpoint.json lacks"), (4, "training.safetensors is missing")):
-        assert f"step-00000{step} is truncated, altered or no checkpoint of this library: {why}" in said
+    for step, why in ((5, "Error while deserializing header"), (4, "the tensors are not what their digest says")):
+        assert f"step-00000{step}.safetensors is truncated, altered or no checkpoint of this library: {why}" in said
     assert "skipped and renamed to *.damaged" in said
     assert "resumed from" in said
-    names = [*(f"step-00000{i}" for i in (1, 2, 3, 4, 5)), "step-000004.damaged", "step-000005.damaged"]
-    assert sorted(p.name for p in checkpoints.iterdir()) == sorted(names)
+    names = [f"step-00000{i}.safetensors" for i in (1, 2, 3, 4, 5)]
+    assert {p.name for p in checkpoints.iterdir()} == {*names, f"{names[3]}.damaged", f"{names[4]}.damaged"}
     assert equal(weights_of(tmp_path / "whole"), weights_of(tmp_path / "damaged"))
     assert metrics_of(tmp_path / "whole", "seconds") == metrics_of(tmp_path / "damaged", "seconds")
 
@@ -190,7 +259,7 @@ def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
 def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, capsys):
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2", "--validate-every", 1) == 0
     for path in (tmp_path / "checkpoints").iterdir():
-        (path / "checkpoint.json").write_text("[")
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
     before = files_of(tmp_path)
     assert run("train", tmp_path, "--device", "cpu", "--resume") == 2
     assert "can be loaded: " in capsys.readouterr().err
@@ -199,7 +268,7 @@ def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, capsys)
 
 def scripted(monkeypatch, perplexities):
     """Validation gives these values, one at each step; the run goes on from the step of its model."""
-    monkeypatch.setattr(cli, "perplexity", lambda *_: perplexities.pop(0))
+    monkeypatch.setattr(training_run, "perplexity", lambda *_: perplexities.pop(0))
 
 
 def test_training_stops_when_validation_gets_no_better(tmp_path, monkeypatch, capsys):
@@ -208,7 +277,7 @@ def test_training_stops_when_validation_gets_no_better(tmp_path, monkeypatch, ca
     scripted(monkeypatch, values.copy())
     assert run("train", tmp_path / "whole", *options, *STEPS, "num_steps=100", "--keep-last", 2) == 0
     assert "stopped early: 3 validations since the best, 4.0000" in capsys.readouterr().err
-    kept = ["step-000008", "step-000012", "step-000014"]  # the best and the last two
+    kept = [f"step-0000{step}.safetensors" for step in ("08", 12, 14)]  # the best and the last two
     assert sorted(p.name for p in (tmp_path / "whole" / "checkpoints").iterdir()) == kept
     for stop in (2, 8, 10, 12):  # the count goes on across a stop
         folder = tmp_path / str(stop)
@@ -230,7 +299,7 @@ def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsy
     scripted(monkeypatch, [3.0, 9.0, 8.0, 7.0])
     options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 1, "--keep-last", 2]
     assert run("train", tmp_path, *options) == 0
-    paths = {i: tmp_path / "checkpoints" / f"step-00000{i}" for i in (1, 3, 4)}
+    paths = {i: tmp_path / "checkpoints" / f"step-00000{i}.safetensors" for i in (1, 3, 4)}
     assert set((tmp_path / "checkpoints").iterdir()) == set(paths.values())
     assert equal(weights_of(tmp_path), average_checkpoints([paths[4]]))
     assert equal(weights_of(tmp_path, "best"), average_checkpoints([paths[1]]))
@@ -255,7 +324,7 @@ def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkey
     assert run("train", tmp_path / "whole", *options) == 2  # the first start is an ordinary one
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
-    shutil.rmtree(tmp_path / "again" / "checkpoints" / "step-000004")
+    (tmp_path / "again" / "checkpoints" / "step-000004.safetensors").unlink()
     assert run("train", tmp_path / "again", *options) == 0
     shutil.copytree(tmp_path / "whole", tmp_path / "anew")
     shutil.rmtree(tmp_path / "anew" / "checkpoints")  # it died before the first checkpoint
@@ -268,7 +337,7 @@ def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkey
 
 def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     shown = []
-    real = cli.progress_bar
+    real = training_run.progress_bar
 
     def spied(*arguments):
         bar = real(*arguments)
@@ -276,7 +345,7 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
 
-    monkeypatch.setattr(cli, "progress_bar", spied)
+    monkeypatch.setattr(training_run, "progress_bar", spied)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
     record = metrics_of(tmp_path)[-1]
     speed = f"{record['target_tokens'] / record['seconds']:,.0f}"
@@ -289,7 +358,7 @@ def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, mo
     def full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cli.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2") == 2
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith(f"error: {tmp_path}")
@@ -301,7 +370,7 @@ def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, mo
     [(2, "stopped before the first checkpoint"), (4, "stopped at the checkpoint of step 3; --resume")],
 )
 def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, message):
-    real = cli.train
+    real = training_run.train
 
     def interrupted(*arguments):
         for record in real(*arguments):
@@ -309,10 +378,50 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, me
             if record.step_num == steps:
                 raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "train", interrupted)
+    monkeypatch.setattr(training_run, "train", interrupted)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 130
     assert message in capsys.readouterr().err
-    assert (tmp_path / "checkpoints" / "step-000003" / "checkpoint.json").exists() == (steps > 3)
+    assert (tmp_path / "checkpoints" / "step-000003.safetensors").exists() == (steps > 3)
+
+
+def test_minutes_are_minutes(tmp_path, monkeypatch):
+    step, done = torch.optim.Adam.step, []
+    monkeypatch.setattr(torch.optim.Adam, "step", lambda *arguments: done.append(1) or step(*arguments))
+    monkeypatch.setattr(time, "monotonic", lambda: 50.0 * len(done))  # seconds
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--minutes", 2) == 0
+    assert [line["step_num"] for line in metrics_of(tmp_path)] == [1, 2, 3]
+
+
+def test_the_seed_chooses_the_weights_that_a_run_starts_from(tmp_path):
+    starts = []
+    for seed in (1, 2):
+        settings = [*STEPS, "num_steps=1", "warmup_steps=1000000", f"seed={seed}"]  # the rate is next to 0
+        assert run("train", tmp_path / str(seed), *TRAIN, *SMALL, *settings) == 0
+        starts.append(weights_of(tmp_path / str(seed))["embedding.weight"])
+    assert not torch.allclose(*starts, atol=0.01)
+
+
+def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp_path, monkeypatch):
+    """Three, one after the other: nobody is there to exchange gradients with."""
+    answers = {"is_initialized": True, "get_world_size": 3}
+    for name in (*answers, "barrier", "broadcast", "all_reduce", "destroy_process_group"):
+        monkeypatch.setattr(torch.distributed, name, lambda *_, name=name, **__: answers.get(name))
+    monkeypatch.setattr(training, "replica", lambda model: model)
+    forward, starts = Transformer.forward, []
+
+    def recorded(model, *arguments):
+        if model.training and len(starts) <= rank:
+            starts.append((model.embedding.weight.tolist(), torch.get_rng_state().tolist()))
+        return forward(model, *arguments)
+
+    monkeypatch.setattr(Transformer, "forward", recorded)
+    for rank in range(3):
+        monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1", "accumulate=3") == 0
+        shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)  # the next one is to start as well
+    weights, dice = zip(*starts, strict=True)
+    assert weights[0] == weights[1] == weights[2]
+    assert len(set(map(tuple, dice))) == 3
 
 
 def test_the_seed_fixes_a_run(tmp_path):
@@ -327,13 +436,15 @@ def test_the_seed_fixes_a_run(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("translator.json", b"", "translator.json is truncated or altered: Expecting value"),
-        ("translator.json", b"{}", "translator.json is altered or no translator of this library: KeyError('model')"),
-        ("translator.json", b"[]", "translator.json is altered: it should hold an object, not []"),
-        ("translator.json", b'"\xff"', "translator.json is truncated or altered"),
+        ("translator.json", b"", "translator.json is truncated, altered or of another program: Expecting value"),
+        ("translator.json", b"{}", "translator.json is truncated, altered or of another program: the content is not"),
+        ("translator.json", b"[]", "of another program: it should hold an object, not []"),
+        ("translator.json", b'"\xff"', "translator.json is truncated, altered or of another program"),
         ("translator.json", None, "holds no trained translator: translator.json is missing; run `train` first"),
-        ("training.json", b'{"schedule": {"keep_last": 0}}', "keep_last = 0 must be an integer of at least 1"),
-        ("checkpoints/NEWEST/model.safetensors", b"PK", "is truncated, altered or no checkpoint"),
+        ("training.json", b"{}", "training.json is truncated or altered: KeyError('training')"),
+        ("training.json", b'{"keep_last": 0, "training": {}}', "keep_last = 0 must be an integer of at least 1"),
+        ("training.json", b"[" * 200_000, "training.json is truncated or altered"),
+        ("checkpoints/NEWEST", b"PK", "is truncated, altered or no checkpoint"),
         ("checkpoints", None, "no checkpoint in"),
     ],
 )
@@ -356,7 +467,7 @@ def test_translate_gives_a_line_for_every_line(translator, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", Stdin(odd))
     assert run("translate", translator, "--device", "cpu") == 0
     captured = capsys.readouterr()
-    assert "line 6 has 1101 tokens; the first 1000 are read" in captured.err
+    assert "warning: 'last one one one one…' has 1101 tokens; the first 1000 are read" in captured.err
     lines = captured.out.split("\n")
     assert len(lines) == 7
     assert lines[1] == lines[2] == lines[6] == ""
@@ -390,6 +501,7 @@ def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_pat
         (["--keep-last", "0"], "error: keep_last = 0 must be an integer of at least 1"),
         (["--patience", "-1"], "error: patience = -1 must be an integer of at least 1"),
         (["--resume"], "error: "),
+        (["--minutes", "-1"], "error: minutes = -1.0 must be greater than 0; leave --minutes out for no limit"),
         (["--vocabulary-size", "-1"], "error: vocabulary_size = -1 must be an integer of at least 1"),
         (["--threads", "-1"], "error: threads = -1 must be an integer of at least 1"),
         (["--device", "nonsense"], "error: device 'nonsense' cannot be used here"),

@@ -137,6 +137,17 @@ def test_tatoeba_keeps_held_out_sentences_out_of_training_in_both_languages(tato
     assert load_pairs("tatoeba", "val", "de", "en") == [(german, english) for english, german in splits["val"]]
 
 
+@pytest.mark.parametrize("corpus", ["number_words", "tatoeba"])
+def test_each_side_is_in_the_language_asked_for(corpus, monkeypatch):
+    pairs = [(f"word {n}", f"Wort {n}") for n in range(600)]
+    monkeypatch.setattr(corpora, "number_pairs", lambda _split: pairs)
+    monkeypatch.setattr(corpora, "_tatoeba_pairs", lambda: pairs)
+    for source, target, sides in (("en", "de", ["word", "Wort"]), ("de", "en", ["Wort", "word"])):
+        found = load_pairs(corpus, "val", source, target)
+        assert found
+        assert all([side.split()[0] for side in pair] == sides for pair in found)
+
+
 def test_a_split_by_english_sentence_ignores_marks_and_capitals():
     held_out = [word for n in range(600) if split_by_english([(word := f"Word {n}.", "x")], "test")]
     pairs = [(f"Word {n}.", f"Wort {n}.") for n in range(600)]

@@ -2,11 +2,11 @@
 
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from conftest import ROOT
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_lib import Transformer, TransformerConfig, record_attention, reference
@@ -14,6 +14,7 @@ from transformer_lib.data import make_batch
 from transformer_lib.training import TrainingConfig, adam, train
 from workshop.lab.cost import forward_flops, intensity, state_bytes, training_flops
 
+ROOT = Path(__file__).resolve().parents[2]
 # Widths that no other width equals: an exchanged pair would show.
 SIZES = TransformerConfig(vocabulary_size=23, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
 

@@ -27,7 +27,7 @@ MODEL = ["d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8
 TRAINING = ["batch_tokens=800", f"num_steps={NUM_STEPS}", "warmup_steps=20", "accumulate=2"]
 OPTIONS = ["--device", "cpu", "--validate-every", "2", "--keep-last", "2"]
 FIRST = ["--data", "number_words", *OPTIONS, "--model", *MODEL, "--training", *TRAINING]
-KILLS, PATIENCE = 11, 60.0  # of one sequence; seconds
+KILLS, PATIENCE = 11, 300.0  # of one sequence; seconds: a busy machine takes one to start
 
 
 def start(folder, *arguments):
@@ -102,11 +102,9 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights_to_the_bit(tm
         names = {p.name for p in (folder / "checkpoints").iterdir()}
         assert names == {p.name for p in (whole / "checkpoints").iterdir()}
         for name in names:
-            for file in ("model.safetensors", "training.safetensors"):
-                ours, theirs = (load_file(f / "checkpoints" / name / file) for f in (folder, whole))
-                # Training draws from torch's generator alone; the others begin differently in each process.
-                same = {key for key, tensor in ours.items() if tensor.equal(theirs[key])}
-                assert ours.keys() - same <= {"random.python", "random.numpy"}, f"{name}/{file}"
+            ours, theirs = (load_file(f / "checkpoints" / name) for f in (folder, whole))
+            assert ours.keys() == theirs.keys()
+            assert [key for key, tensor in ours.items() if not tensor.equal(theirs[key])] == [], name
         assert records(folder) == records(whole)
         assert [record["step_num"] for record in records(folder)] == list(range(1, NUM_STEPS + 1))
     assert half_written >= 3

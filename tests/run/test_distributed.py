@@ -14,7 +14,8 @@ import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, reference
 from transformer_lib.data import make_batch
-from transformer_lib.run.distributed import exchange, processes, replica, sum_over_processes
+from transformer_lib.run import distributed
+from transformer_lib.run.distributed import gradient_sync, processes, replica, sum_over_processes
 from transformer_lib.training import adam, train
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
@@ -23,7 +24,7 @@ PROGRAM = """
 import json, os, sys
 import torch
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
-from transformer_lib.training import adam, passes, train
+from transformer_lib.training import adam, epochs, train
 
 torch.set_num_threads(1)
 if "RANK" in os.environ:
@@ -37,7 +38,7 @@ settings = TrainingConfig(
     num_steps=12, batch_tokens=40, accumulate=int(sys.argv[1]), warmup_steps=6, max_grad_norm=0.5
 )
 pairs = [([3 + i % 7, 4 + i % 5] * (1 + i % 3), [3 + i % 3] * (1 + i % 4)) for i in range(60)]
-records = list(train(model, adam(model, settings), passes(pairs, settings), settings))
+records = list(train(model, adam(model, settings), epochs(pairs, config, settings), settings))
 if int(os.environ.get("RANK", 0)) == 0:
     total = sum(p.detach().double().abs().sum().item() for p in model.parameters())
     print(json.dumps([[r.loss_nats_per_token, r.target_tokens] for r in records] + [[total, 0]]))
@@ -80,7 +81,7 @@ def test_a_process_alone_needs_no_launcher():
     model = Transformer(TINY)
     assert processes() == (0, 1)
     assert replica(model) is model
-    with exchange(model, now=False):
+    with gradient_sync(model, now=False):
         assert sum_over_processes(torch.tensor(2.0)) == 2.0
 
 
@@ -98,6 +99,33 @@ def test_a_group_of_one_trains_as_without_a_group(group_of_one):
     record = next(train(model, adam(model, settings), [make_batch([([3, 4], [5])])], settings))
     assert processes() == (0, 1)
     assert record.target_tokens == 2
+
+
+@pytest.mark.parametrize("decision", [False, True])
+def test_what_the_first_process_decides_holds_for_all(monkeypatch, decision):
+    monkeypatch.setattr(distributed, "processes", lambda: distributed.Processes(1, 2))
+
+    def broadcast(flag, src):
+        assert src == 0
+        flag.fill_(int(decision))
+
+    monkeypatch.setattr(torch.distributed, "broadcast", broadcast)
+    assert distributed.broadcast(not decision, "cpu") is decision
+
+
+def test_a_process_takes_the_gpu_of_its_number_on_its_own_machine(monkeypatch):
+    started = []
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "set_device", started.append)
+    monkeypatch.setattr(distributed, "rendezvous", lambda _: iter([(torch.distributed.HashStore(), 5, 8)]))
+    monkeypatch.setattr(
+        torch.distributed, "init_process_group", lambda backend, store, **place: started.append((backend, place))
+    )
+    monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: started.append("left"))
+    with distributed.process_group("cuda") as device:
+        assert device == "cuda:1"
+    assert started == ["cuda:1", ("nccl", {"rank": 5, "world_size": 8}), "left"]
 
 
 def train_command(folder, count, *more):

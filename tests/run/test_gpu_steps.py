@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 from experiments import gpu_steps
 
+ROOT = Path(__file__).resolve().parents[2]
 RECORDED = ROOT / "experiments" / "results" / "gpu_steps.json"
 
 

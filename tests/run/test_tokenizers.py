@@ -17,6 +17,7 @@ from transformer_lib.data import (
     train_tokenizer,
 )
 from transformer_lib.data.tokenizers import EOS_ID, SPECIALS, UNK_ID
+from transformer_lib.evaluation import bleu
 
 TEXTS = ["Der Hund schläft .", "Ein Hund rennt , ein Hund schläft .", "Zwei Hunde rennen ."]
 FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))
@@ -160,3 +161,27 @@ def test_a_missing_package_is_named_with_the_extra_that_brings_it(monkeypatch, p
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=r"pip install 'executable-transformer\[text\]'"):
         make()
+
+
+def test_a_letter_and_its_accent_are_one_character_and_no_other_is_replaced():
+    tokenizer = SubwordTokenizer.train([*TEXTS, "für ½ …"], 45)
+    assert tokenizer.encode("für") == tokenizer.encode("fu\u0308r")
+    assert tokenizer.normalize("fu\u0308r ½ …") == "für ½ …"
+
+
+def test_words_keep_their_capitals_unless_asked():
+    tokenizer = WordTokenizer.train(["Der Hund"])
+    assert tokenizer.tokens(tokenizer.encode("Der Hund")) == ["Der", "Hund"]
+    assert not WordTokenizer(tokenizer.vocabulary).lowercase
+    assert train_tokenizer("space", ["Der Hund"], None, 0).normalize("Der Hund") == "Der Hund"
+
+
+def test_spacy_words_are_lower_cased_split_by_their_language_and_seen_twice():
+    tokenizer = train_tokenizer("spacy", ["Ca. 3 Hunde", "ca. 4 Hunde"], "de", 0)
+    assert tokenizer.vocabulary.tokens == [*SPECIALS, "ca.", "hunde"]  # by English rules "ca" and "."
+
+
+def test_bleu_splits_plain_text_and_leaves_words_as_they_are():
+    subwords, words = SubwordTokenizer.train(TEXTS, 45), WordTokenizer.train(TEXTS)
+    signatures = [bleu(TEXTS, TEXTS, t.lowercase, t.bleu_tokenization).signature for t in (subwords, words)]
+    assert ["|tok:13a|" in signatures[0], "|tok:none|" in signatures[1]] == [True, True]

@@ -1,14 +1,24 @@
 """Packed translators: written, read, refused. (Folders of runs: test_cli.py.)"""
 
+import json
+import os
+import random
+import time
+from dataclasses import replace
+
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from transformer_lib import Transformer, TransformerConfig
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer
+from transformer_lib.data.tokenizers import SubwordTokenizer
 from transformer_lib.run import translator
 from transformer_lib.run.quantization import dequantize, quantize
-from transformer_lib.run.translator import Translator, pretrained_names, read_json
+from transformer_lib.run.run_config import RunConfig
+from transformer_lib.run.seals import digest, sealed, unsealed
+from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names, run_checkpoints
+from transformer_lib.training import adam
 
 SENTENCES = ["ein Haus", "zwei Haus ein", "zwei"]
 
@@ -26,7 +36,7 @@ def test_a_packed_translator_reads_as_it_was_written(small, tmp_path):
     read = Translator.load(tmp_path / "small")
     assert (read.source, read.target, read.model.config) == ("de", "en", small.model.config)
     assert read.source_tokenizer is read.target_tokenizer  # one for both, written once
-    assert read_json(tmp_path / "small" / "translator.json")["target_tokenizer"] is None
+    assert json.loads((tmp_path / "small" / "translator.json").read_text("utf-8"))["target_tokenizer"] is None
     expected = dequantize(quantize(small.model.state_dict()))
     assert all(torch.equal(weight, expected[name]) for name, weight in read.model.state_dict().items())
     small.model.load_state_dict(expected)
@@ -49,7 +59,8 @@ def test_beam_and_alpha_reach_the_search(small, monkeypatch):
 
 def test_two_tokenizers_stay_two(small, tmp_path):
     small.target_tokenizer = WordTokenizer.train([*SENTENCES, "drei vier"])
-    small.save(tmp_path)
+    config = replace(small.model.config, vocabulary_size=9, source_vocabulary_size=7)
+    replace(small, model=Transformer(config)).pack(tmp_path)
     read = Translator.untrained(tmp_path)
     assert [len(read.source_tokenizer), len(read.target_tokenizer)] == [7, 9]
 
@@ -65,8 +76,15 @@ def test_a_name_stands_for_a_translator_of_the_package(small, tmp_path, monkeypa
         Translator.load("tiny_fr")
 
 
+def rewrite(folder, **changes):
+    """Change translator.json as its writer would, with digests that fit."""
+    path = folder / "translator.json"
+    path.write_text(sealed(unsealed(path.read_text("utf-8")) | changes), "utf-8")
+
+
 @pytest.mark.parametrize("damage", ["cut", "foreign", "other model", "no scales"])
-def test_damaged_weights_are_refused(small, tmp_path, damage):
+@pytest.mark.parametrize("fits", [False, True], ids=["", "resealed"])
+def test_damaged_weights_are_refused(small, tmp_path, damage, fits):
     small.pack(tmp_path)
     path = tmp_path / "model.safetensors"
     if damage == "cut":
@@ -74,8 +92,198 @@ def test_damaged_weights_are_refused(small, tmp_path, damage):
     elif damage == "foreign":
         path.write_bytes(b"PK\x03\x04 no weights")
     elif damage == "other model":
-        save_file({name: tensor[:1].clone() for name, tensor in load_file(path).items()}, path)
+        packed = load_file(path)
+        save_file({**packed, "extra": torch.zeros(2)}, path)
     else:
         save_file({name: w for name, w in load_file(path).items() if not name.endswith("scale")}, path)
-    with pytest.raises(ValueError, match=r"model\.safetensors is (truncated, altered|of another model)"):
+    if fits and damage not in ("cut", "foreign"):
+        rewrite(tmp_path, weights=digest(load_file(path)))
+    with pytest.raises(ValueError, match=r"model\.safetensors is truncated, altered or of another program: "):
         Translator.load(tmp_path)
+
+
+# Seals: what was altered, or belongs elsewhere, is refused and named.
+
+
+def save_run(small, folder, step_num=1):
+    """The folder of a run as `train` leaves it."""
+    small.save(folder)
+    run_checkpoints(folder).save(small.model, adam(small.model, TrainingConfig()), step_num, 3.0)
+
+
+def flips(path, number, seed=0):
+    """Alter the file by one bit, again and again."""
+    content, generator = path.read_bytes(), random.Random(seed)
+    for _ in range(number):
+        altered = bytearray(content)
+        altered[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+        path.write_bytes(altered)
+        yield
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "translator.json"])
+def test_two_hundred_altered_bits_of_a_packed_translator_are_noticed(small, tmp_path, name):
+    small.pack(tmp_path)
+    for _ in flips(tmp_path / name, 200):
+        with pytest.raises(ValueError, match=f"{name} is truncated, altered or of another program"):
+            Translator.load(tmp_path)
+    Translator.load(tmp_path)
+
+
+def test_altered_bits_of_a_shipped_translator_are_noticed(tmp_path):
+    """A larger one, with subword units."""
+    for name in ("model.safetensors", "translator.json"):
+        (tmp_path / name).write_bytes((PRETRAINED / "tatoeba_de_en" / name).read_bytes())
+    for name in ("model.safetensors", "translator.json"):
+        for _ in flips(tmp_path / name, 20):
+            with pytest.raises(ValueError, match=f"{name} is truncated, altered or of another program"):
+                Translator.load(tmp_path)
+
+
+def test_altered_bits_of_a_run_are_noticed(small, tmp_path):
+    save_run(small, tmp_path)
+    for name in ("translator.json", "checkpoints/step-000001.safetensors"):
+        for _ in flips(tmp_path / name, 100):
+            with pytest.raises(ValueError, match=f"{name} is truncated, altered or "):
+                Translator.load(tmp_path)
+    Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize("checkpoint", ["latest", "best", "average"])
+def test_the_checkpoints_of_another_run_are_refused(small, tmp_path, checkpoint):
+    save_run(small, tmp_path / "one")
+    save_run(small, tmp_path / "one", 2)
+    other = WordTokenizer.train([sentence[::-1] for sentence in SENTENCES])  # as many words, so the config is the same
+    save_run(replace(small, source_tokenizer=other, target_tokenizer=other), tmp_path / "two", 1)
+    Translator.load(tmp_path / "one", checkpoint=checkpoint)
+    stray = tmp_path / "two" / "checkpoints" / "step-000001.safetensors"
+    stray.replace(tmp_path / "one" / "checkpoints" / stray.name)
+    if checkpoint == "latest":
+        (tmp_path / "one" / "checkpoints" / "step-000002.safetensors").unlink()
+    with pytest.raises(ValueError, match="step-000001.safetensors was not saved with the translator.json beside it"):
+        Translator.load(tmp_path / "one", checkpoint=checkpoint)
+
+
+# Whoever seals a folder can write anything into it; nothing of it may hang, fill the memory or end the process.
+
+
+@pytest.mark.parametrize("size", ["num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "vocabulary_size"])
+@pytest.mark.parametrize("kind", ["packed", "run"])
+def test_sizes_are_refused_before_anything_is_allocated(small, tmp_path, size, kind):
+    small.pack(tmp_path) if kind == "packed" else save_run(small, tmp_path)
+    described = unsealed((tmp_path / "translator.json").read_text("utf-8"))
+    rewrite(tmp_path, model=described["model"] | {size: 10**9})
+    began = time.monotonic()
+    message = (
+        "weights cannot be in" if size != "vocabulary_size" else "its tokenizer has 7 tokens, its model 1000000000"
+    )
+    with pytest.raises(ValueError, match=f"translator.json is truncated, altered or of another program: .*{message}"):
+        Translator.load(tmp_path)
+    assert time.monotonic() - began < 1
+
+
+def test_learned_positions_are_counted_too(small, tmp_path):
+    small.pack(tmp_path)
+    described = unsealed((tmp_path / "translator.json").read_text("utf-8"))
+    rewrite(tmp_path, model=described["model"] | {"positions": "learned", "max_positions": 10**9})
+    with pytest.raises(ValueError, match="its 8,0.* weights cannot be in .*model.safetensors of"):
+        Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": 5}, "TypeError"),
+        ({"model": {"d_modle": 8}}, "unknown key 'd_modle'"),
+        ({"source_tokenizer": 5}, "AttributeError"),
+        ({"source_tokenizer": {"kind": "letters"}}, "unknown tokenizer kind 'letters'"),
+        ({"source_tokenizer": {"kind": "words", "vocabulary": []}}, "a vocabulary begins with <pad>"),
+        ({"target_tokenizer": {"kind": "words"}}, "KeyError"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_description_of_something_else_is_refused(small, tmp_path, changes, message):
+    small.pack(tmp_path)
+    rewrite(tmp_path, **changes)
+    with pytest.raises(ValueError, match=f"translator.json is truncated, altered or of another program: .*({message})"):
+        Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize("odd", [3, None, ["ein"], {"a": 1}])
+@pytest.mark.usefixtures("unchecked")
+def test_tokens_are_text(small, tmp_path, odd):
+    small.source_tokenizer.vocabulary.tokens[-1] = odd
+    small.pack(tmp_path)
+    with pytest.raises(ValueError, match="its tokenizer has tokens that are no text|unhashable type"):
+        Translator.load(tmp_path)
+
+
+PADDING = {"strategy": {"Fixed": 10**9}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0}
+PADDING |= {"pad_type_id": 0, "pad_token": "<pad>"}
+LIMIT = {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 5}
+REPLACE = {"type": "Replace", "content": " "}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"padding": PADDING}, "its tokenizer pads, truncates or has patterns"),
+        ({"truncation": LIMIT}, "its tokenizer pads, truncates or has patterns"),
+        (
+            {"normalizer": REPLACE | {"pattern": {"Regex": "((a*)*)*$"}}},
+            "its tokenizer pads, truncates or has patterns",
+        ),
+        ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "PanicException"),
+        ({"pre_tokenizer": {"type": "FixedLength", "length": 0}}, "PanicException"),
+        (
+            {"model": {"type": "WordLevel", "vocab": {"a": 4}, "unk_token": "a"}},
+            "its tokenizer has 5 tokens, its model 14",
+        ),
+        ({"model": 5}, "Exception"),
+    ],
+)
+def test_subword_rules_that_harm_are_refused(tmp_path, changes, message):
+    pytest.importorskip("tokenizers")
+    tokenizer = SubwordTokenizer.train(["a b c d aa ab abc"] * 3, 14)
+    config = TransformerConfig(vocabulary_size=14, num_layers=1, d_model=8, d_ff=16, num_heads=2)
+    Translator(Transformer(config), tokenizer, tokenizer, "de", "en").pack(tmp_path)
+    Translator.load(tmp_path)
+    saved = tokenizer.to_json()
+    rewrite(tmp_path, source_tokenizer=saved | {"model": saved["model"] | changes})
+    with pytest.raises(ValueError, match=f"translator.json is truncated, altered or of another program: .*{message}"):
+        Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["translator.json", "model.safetensors"])
+def test_what_is_no_file_is_neither_read_nor_waited_for(small, tmp_path, name):
+    small.pack(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ValueError, match=f"{name} is no regular file"):
+        Translator.load(tmp_path)
+
+
+def test_json_that_is_nested_too_deeply_is_refused(tmp_path):
+    for name in ("translator.json", "training.json"):
+        (tmp_path / name).write_text("[" * 200_000)
+    with pytest.raises(ValueError, match="translator.json is truncated, altered .*: it is nested too deeply"):
+        Translator.load(tmp_path)
+    with pytest.raises(ValueError, match="training.json is truncated or altered: .*nested too deeply"):
+        RunConfig.read(tmp_path)
+
+
+@pytest.mark.parametrize("content", [{"keep_last": 0, "training": {}}, {"training": 5}, {"training": {}, "model": 5}])
+def test_a_run_config_of_another_form_is_refused(small, tmp_path, content):
+    save_run(small, tmp_path)
+    (tmp_path / "training.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match="training.json is truncated or altered"):
+        Translator.load(tmp_path)
+
+
+def test_a_reference_is_compared_as_the_tokenizer_would_write_it(small, monkeypatch):
+    tokenizer = WordTokenizer.train(SENTENCES, lowercase=True)
+    small.source_tokenizer = small.target_tokenizer = tokenizer
+    monkeypatch.setattr(translator, "translate", lambda *_, **__: [(0, "zwei haus ein ein")])
+    scores = small.score([("zwei", "Zwei  Haus ein ein ")])
+    assert (scores.exact_match, round(scores.bleu.score)) == (1.0, 100)

@@ -1,12 +1,12 @@
 """Charts that compute in the page: for inputs of the reader's own they show what the library computes.
 
-Needs `make book` and Chromium, as test_site.py does.
+Needs `make book` and Chromium, as conftest.py says.
 """
 
 import pytest
 import torch
+from browser import SETTLED
 from playwright.sync_api import BrowserContext, Page
-from test_site import SETTLED, context, origins, site  # noqa: F401  (fixtures)
 
 from transformer_lib import scaled_dot_product_attention
 from transformer_lib.attention import masked_softmax
@@ -31,7 +31,7 @@ WRITTEN = f"""title => {{
 }}"""
 
 
-def opened(context: BrowserContext, url: str, title: str) -> Page:  # noqa: F811
+def opened(context: BrowserContext, url: str, title: str) -> Page:
     page = context.new_page()
     page.goto(url, wait_until="load")
     page.wait_for_function(SETTLED, timeout=20_000)
@@ -50,7 +50,7 @@ def shown(page: Page, title: str, settings: dict[str, float | bool], expected: l
     return found
 
 
-def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:  # noqa: F811
+def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:
     title = "The four steps of attention"
     page = opened(context, origins["http"] + "book/attention.html", title)
     key = torch.tensor([[1.0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
@@ -69,7 +69,7 @@ def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origi
     page.close()
 
 
-def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:  # noqa: F811
+def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:
     title = "Three ways to hide a key"
     page = opened(context, origins["http"] + "book/masks.html", title)
     for third, hidden in ((2.0, (False, False, True)), (-3.5, (True, False, True)), (1.5, (False, False, False))):

@@ -1,6 +1,6 @@
 """The page `live` in a browser: what it computes is what the library computes, by keyboard and without a server.
 
-Needs `make book` and Chromium, as test_site.py does. The page is opened twice: from a server, where all is checked,
+Needs `make book` and Chromium, as conftest.py says. The page is opened twice: from a server, where all is checked,
 and from a file.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from browser import SITE, recorded
 from playwright.sync_api import BrowserContext, Page
-from test_site import SITE, context, origins, recorded, site  # noqa: F401  (fixtures)
 
 from transformer_lib.data import english_number, load_pairs
 from transformer_lib.decoding import beam_search, greedy_decode, hypothesis_attention
@@ -62,14 +62,14 @@ def visited(browser: BrowserContext, origin: str) -> Iterator[Page]:
 
 
 @pytest.fixture
-def page(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:  # noqa: F811
+def page(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page as a server gives it."""
     with visited(context, origins["http"]) as page:
         yield page
 
 
 @pytest.fixture(scope="module")
-def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:  # noqa: F811
+def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page with number words loaded in it, and all three translators at hand as `translators`."""
     with visited(context, origins["http"]) as page:
         page.click(".live-load button")
@@ -276,7 +276,7 @@ def test_the_weights_are_the_librarys(loaded: Page, name: str, beam_size: int) -
         torch.testing.assert_close(torch.tensor(found["attention"][key]), weights[0], atol=1e-3, rtol=0)
 
 
-def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, str]) -> None:  # noqa: F811
+def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, str]) -> None:
     with visited(context, origins["file"]) as page:
         page.click(".live-load button")
         page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
@@ -286,8 +286,8 @@ def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, st
 
 
 def test_what_stops_the_loading_is_said_and_can_be_tried_again(
-    context: BrowserContext,  # noqa: F811
-    origins: dict[str, str],  # noqa: F811
+    context: BrowserContext,
+    origins: dict[str, str],
 ) -> None:
     page = context.new_page()
     page.goto(origins["http"] + "book/live.html", wait_until="load")

@@ -1,9 +1,8 @@
 """The charts of the built site: in both schemes, worked by keys, with their numbers in a table and a file.
 
-How they stand out from their ground is tested with axe, in test_site_accessibility.py: the page is open there anyway.
+How they stand out from their ground is tested with axe, in test_pages.py: the page is open there anyway.
 """
 
-# The fixtures of test_site.py are used here by import.
 import csv
 import json
 import re
@@ -12,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import CHAPTERS, ROOT, SITE, opened, recorded, turned, unfolded
 from playwright.sync_api import BrowserContext, Locator, Page
-from test_site import CHAPTERS, ROOT, SITE, context, opened, origins, recorded, site
-from test_site_accessibility import turned
 
 pytestmark = pytest.mark.slow
-__all__ = ["context", "origins", "site"]
 
 COLOURS_FILE = ROOT / "book" / "_static" / "book-chart-colours.js"
 SPECIFICATION = re.compile(r'<div class="vega-chart"><script type="application/json">(.*?)</script>', re.DOTALL)
@@ -72,7 +69,7 @@ def test_a_control_answers_to_keys(context: BrowserContext, origins: dict[str, s
     shown = ""
     for name, label, key in CONTROLS:
         if name != shown:
-            opened(page, f"{origins['http']}book/{name}.html", "light")
+            opened(page, f"{origins['http']}book/{name}.html")
             shown = name
         control = page.get_by_label(re.compile(f"^{label}"))
         chart = page.locator(".vega-chart").filter(has=control)
@@ -140,7 +137,8 @@ def test_a_long_table_is_cut_and_its_file_is_whole(
     context: BrowserContext, origins: dict[str, str], tmp_path: Path
 ) -> None:
     page = context.new_page()
-    opened(page, f"{origins['http']}book/learning_rate.html", "light")
+    opened(page, f"{origins['http']}book/learning_rate.html")
+    unfolded(page)
     chart = chart_with(page, "Equation (3) for three widths")
     page.wait_for_selector(".chart-data table")
     table = chart.evaluate(TABLE)
@@ -164,7 +162,8 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
 ) -> None:
     page = context.new_page()
     page.set_viewport_size({"width": 1280, "height": 900})
-    opened(page, f"{origins['http']}book/attention.html", "light")
+    opened(page, f"{origins['http']}book/attention.html")
+    unfolded(page)
     chart = chart_with(page, "Larger scores, harder choice")
     page.get_by_label("Scores times:").focus()
     page.keyboard.press("Home")
@@ -187,10 +186,10 @@ def test_cells_with_numbers_are_drawn_smaller_on_a_phone_and_crowded_words_are_n
     page = context.new_page()
     page.set_viewport_size({"width": 390, "height": 900})
     sizes = "chart => [chart.querySelector('svg').getBoundingClientRect().width, chart.scrollWidth, chart.clientWidth]"
-    opened(page, f"{origins['http']}book/attention.html", "light")
+    opened(page, f"{origins['http']}book/attention.html")
     _, wide, room = chart_with(page, "Untrained self-attention").evaluate(sizes)
     assert wide <= room
-    opened(page, f"{origins['http']}book/decoding.html", "light")
+    opened(page, f"{origins['http']}book/decoding.html")
     drawn, wide, room = chart_with(page, "what the beam kept").evaluate(sizes)
     assert drawn > 448
     assert wide > room, "the tree scrolls in its box"

@@ -1,6 +1,6 @@
 """The site around its chapters: descriptions, social pictures, sitemap, 404, downloads, search and the whole book.
 
-Needs what tests/site/test_site.py needs, and `make pdf` for the tests of the PDF.
+Needs what conftest.py says, and `make pdf` for the tests of the PDF.
 """
 
 import html
@@ -11,9 +11,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from browser import CHAPTERS, ROOT, Links, recorded, unavailable
 from PIL import Image
 from playwright.sync_api import BrowserContext
-from test_site import CHAPTERS, ROOT, Links, context, origins, recorded, site, unavailable  # noqa: F401  (fixtures)
 
 from workshop.site.address import configured
 
@@ -32,7 +32,7 @@ def metadata(path: Path) -> dict[str, str]:
 # ── What others say of a page ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_page_describes_itself_in_its_own_words(site: Path) -> None:  # noqa: F811
+def test_every_page_describes_itself_in_its_own_words(site: Path) -> None:
     names = [*CHAPTERS, "search.html", "genindex.html", "404.html"]
     descriptions = {name: metadata(site / name).get("description", "") for name in names}
     assert {name: text for name, text in descriptions.items() if not 50 <= len(text) <= 160} == {}
@@ -41,7 +41,7 @@ def test_every_page_describes_itself_in_its_own_words(site: Path) -> None:  # no
 
 
 @pytest.mark.parametrize("name", [*CHAPTERS, "index.html"])
-def test_a_link_to_a_page_shows_its_picture(site: Path, name: str) -> None:  # noqa: F811
+def test_a_link_to_a_page_shows_its_picture(site: Path, name: str) -> None:
     page = (site / name).read_text("utf-8")
     known = metadata(site / name)
     address = HOME + (name if name != "index.html" else "book/index.html")
@@ -56,19 +56,19 @@ def test_a_link_to_a_page_shows_its_picture(site: Path, name: str) -> None:  # n
     assert picture.stat().st_size <= 60_000
 
 
-def test_the_social_pictures_differ(site: Path) -> None:  # noqa: F811
+def test_the_social_pictures_differ(site: Path) -> None:
     pictures = [path.read_bytes() for path in (site / "_static" / "social").glob("*.png")]
     assert len(set(pictures)) == len(pictures) == len(CHAPTERS)
 
 
-def test_the_sitemap_lists_every_page(site: Path) -> None:  # noqa: F811
+def test_the_sitemap_lists_every_page(site: Path) -> None:
     tree = xml.etree.ElementTree.parse(site / "sitemap.xml")
     addresses = [place.text for place in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]
     assert addresses == [HOME + name for name in CHAPTERS]
     assert f"Sitemap: {HOME}sitemap.xml" in (site / "robots.txt").read_text("utf-8")
 
 
-def test_the_page_for_lost_readers_works_at_any_depth(site: Path) -> None:  # noqa: F811
+def test_the_page_for_lost_readers_works_at_any_depth(site: Path) -> None:
     links = Links()
     links.feed((site / "404.html").read_text("utf-8"))
     start = urlsplit(HOME).path
@@ -81,12 +81,12 @@ def test_the_page_for_lost_readers_works_at_any_depth(site: Path) -> None:  # no
 # ── Downloads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_page_brings_its_source_with_the_solutions(site: Path) -> None:  # noqa: F811
+def test_no_page_brings_its_source_with_the_solutions(site: Path) -> None:
     assert not (site / "_sources").exists()
     assert [path.name for path in site.glob("book/*.html") if "_sources" in path.read_text("utf-8")] == []
 
 
-def test_every_chapter_offers_its_notebook(site: Path) -> None:  # noqa: F811
+def test_every_chapter_offers_its_notebook(site: Path) -> None:
     for name in CHAPTERS:
         links = Links()
         links.feed((site / name).read_text("utf-8"))
@@ -99,7 +99,7 @@ def test_every_chapter_offers_its_notebook(site: Path) -> None:  # noqa: F811
 
 
 @pytest.fixture(scope="module")
-def pdf(site: Path):  # noqa: F811
+def pdf(site: Path):
     if not (site / PDF).exists():
         unavailable("the book is not printed: run `make pdf` after `make book`")
     import pypdf
@@ -107,7 +107,7 @@ def pdf(site: Path):  # noqa: F811
     return pypdf.PdfReader(site / PDF)
 
 
-def test_the_printed_book_has_every_chapter_in_its_outline(site: Path, pdf) -> None:  # noqa: F811
+def test_the_printed_book_has_every_chapter_in_its_outline(site: Path, pdf) -> None:
     def titles(outline: list) -> list[str]:
         return [title for item in outline for title in (titles(item) if isinstance(item, list) else [item.title])]
 
@@ -159,7 +159,7 @@ def test_the_printed_book_holds_exercises_and_no_solutions(pdf) -> None:
     assert not re.search(r"^Solution to ", text, re.MULTILINE)
 
 
-def test_the_whole_book_is_offered_where_it_exists(site: Path) -> None:  # noqa: F811
+def test_the_whole_book_is_offered_where_it_exists(site: Path) -> None:
     offers = [name for name in CHAPTERS if f'href="../{PDF}"' in (site / name).read_text("utf-8")]
     assert offers == (CHAPTERS if (site / PDF).exists() else [])
 
@@ -169,8 +169,8 @@ def test_the_whole_book_is_offered_where_it_exists(site: Path) -> None:  # noqa:
 
 @pytest.mark.parametrize("kind", ["http", "file"])
 def test_search_finds_a_chapter_without_a_network(
-    context: BrowserContext,  # noqa: F811
-    origins: dict[str, str],  # noqa: F811
+    context: BrowserContext,
+    origins: dict[str, str],
     kind: str,
 ) -> None:
     page = context.new_page()

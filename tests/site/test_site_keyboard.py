@@ -1,14 +1,12 @@
 """A page by keys alone: the way of the focus, what it can reach, and the bars that open and close."""
 
-# The fixtures of test_site.py are used here by import.
 from typing import Any
 
 import pytest
+from browser import opened
 from playwright.sync_api import BrowserContext, Page
-from test_site import context, opened, origins, site
 
 pytestmark = pytest.mark.slow
-__all__ = ["context", "origins", "site"]
 
 # What stands under the focus: its name, whether one sees it and its ring, and its place in the order of the page.
 FOCUSED = """() => {
@@ -89,7 +87,7 @@ def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(
 ) -> None:
     page = context.new_page()
     page.set_viewport_size({"width": 390, "height": 844})
-    opened(page, f"{origins['http']}book/attention.html", "light")
+    opened(page, f"{origins['http']}book/attention.html")
     chapter = page.locator("#pst-primary-sidebar a, dialog a").filter(has_text="Masks").first
     assert not chapter.is_visible()
     page.locator("button.primary-toggle:visible").first.focus()
@@ -105,7 +103,7 @@ def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(
 def test_search_opens_with_its_keys_and_closes_with_escape(context: BrowserContext, origins: dict[str, str]) -> None:
     page = context.new_page()
     page.set_viewport_size({"width": 1280, "height": 900})
-    opened(page, f"{origins['http']}book/glossary.html", "light")
+    opened(page, f"{origins['http']}book/glossary.html")
     page.keyboard.press("Control+k")
     page.wait_for_function("document.activeElement.type === 'search'", timeout=3000)
     page.keyboard.press("Escape")

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from browser import recorded
 from playwright.sync_api import BrowserContext
-from test_site import context, recorded, site
 
 from workshop.site import make_slides
 from workshop.site.address import configured
 from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.plain_markdown import Plain
 
-__all__ = ["context", "site"]
 ROOT = Path(__file__).resolve().parents[2]
 PNG = "iVBORw0KGgo="
 

@@ -75,7 +75,7 @@ def token_batches(
     eos_id: int = 2,
     length_noise: float = 0.0,
 ) -> Iterator[Batch]:
-    """One pass over the pairs, in batches of like lengths ordered by the seed.
+    """One epoch, in batches of like lengths that the seed puts in order.
 
     Source: section 5.1, "by approximate sequence length" [batching].
 
@@ -89,7 +89,7 @@ def token_batches(
     check_positive(batch_tokens=batch_tokens)
     generator = random.Random(seed)
     order = list(range(len(pairs)))
-    # Shuffled, so that pairs of one length meet other pairs in every pass.
+    # Shuffled, so that pairs of one length meet other pairs in every epoch.
     generator.shuffle(order)
 
     def length(i: int) -> tuple[float, int]:

@@ -4,263 +4,45 @@ import argparse
 import io
 import itertools
 import json
-import math
 import os
 import sys
-import time
+import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import torch
 
-from ..config import TrainingConfig, TransformerConfig, check_positive, config_from_dict
-from ..data.batches import in_background, token_batches
+from ..config import check_positive
 from ..data.corpora import CORPORA, load_pairs
-from ..data.tokenizers import train_tokenizer
-from ..decoding import MAX_SOURCE_TOKENS, Alpha, check_alpha
-from ..evaluation import perplexity
-from ..training import adam, passes, train
-from ..transformer import Transformer, count_parameters
-from .checkpoints import RunCheckpoints, write_file
-from .distributed import agreed, in_turn, leave, meet, processes
-from .translator import (
-    SCHEDULE,
-    Translator,
-    Weights,
-    pretrained_names,
-    progress_bar,
-    read_json,
-    run_checkpoints,
-)
+from ..decoding import Alpha, check_alpha
+from .distributed import process_group
+from .run_config import FILE, RunConfig
+from .training_run import restarted, train_translator
+from .translator import Translator, Weights, pretrained_names, run_checkpoints
 
-# What a run is about, unless the command line says otherwise. The tokenizer follows from the corpus.
-RUN = {"data": "number_words", "source": "de", "target": "en", "tokenizer": None, "vocabulary_size": 8000}
-FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
-
-
-def new_translator(settings: dict[str, Any], pairs: list[tuple[str, str]]) -> Translator:
-    """An untrained translator with tokenizers made from the training pairs."""
-    run, model = settings["run"], settings["model"]
-    if fixed := FIXED_BY_TOKENIZER & model.keys():
-        raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer; see --vocabulary-size")
-    sides = [[side for side, _ in pairs], [side for _, side in pairs]]
-    sizes: dict[str, int] = {}
-    if run["tokenizer"] == "spacy":  # words of two languages: two vocabularies
-        languages = (run["source"], run["target"])
-        tokenizers = [train_tokenizer("spacy", texts, code, 0) for texts, code in zip(sides, languages, strict=True)]
-        sizes["source_vocabulary_size"] = len(tokenizers[0])
-    else:
-        tokenizers = [train_tokenizer(run["tokenizer"], sides[0] + sides[1], None, run["vocabulary_size"])] * 2
-    config = config_from_dict(TransformerConfig, sizes | {"vocabulary_size": len(tokenizers[1])} | model)
-    return Translator(Transformer(config), tokenizers[0], tokenizers[1], run["source"], run["target"])
-
-
-class Run(NamedTuple):
-    """What a training run works with."""
-
-    translator: Translator
-    optimizer: torch.optim.Optimizer
-    checkpoints: RunCheckpoints
-    steps_done: int
-    train_ids: list[tuple[list[int], list[int]]]
-    val_ids: list[tuple[list[int], list[int]]]
+# Printed raw, they would end the line or move the cursor.
+CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 
 
 def run_train(args: argparse.Namespace) -> None:
-    """Train on a corpus and write the translator, its checkpoints and its metrics into a folder.
-
-    Under torchrun every process trains; the first alone writes, validates and decides when to stop.
-    """
-    args.device = meet(args.device)
-    folder, first = args.translator, processes().rank == 0
-    resume = args.resume or (_restarted() and bool(run_checkpoints(folder).paths()))
-    settings = _training_settings(args, resume)
-    schedule, config = settings["schedule"], config_from_dict(TrainingConfig, settings["training"])
-    patience = schedule["patience"] or math.inf
-    run = _prepare(args, settings, config, resume)
-    model, saved = run.translator.model, run.steps_done
-    stop_at = time.monotonic() + args.minutes * 60 if args.minutes is not None else math.inf
-    try:
-        with Metrics(folder if first else None, run.steps_done) as metrics:
-            batches = in_background(passes(run.train_ids, config))
-            records = train(model, run.optimizer, batches, config, run.steps_done)
-            # A run may have been killed after it stopped early: then there is nothing left to do.
-            records = records if agreed(metrics.since_best < patience, args.device) else ()
-            for record in (bar := progress_bar(records, config.num_steps, "training", run.steps_done, first)):
-                last = record.step_num == config.num_steps or time.monotonic() > stop_at
-                line: dict[str, Any] = asdict(record)
-                validated = first and (last or record.step_num % schedule["validate_every"] == 0)
-                if validated:
-                    line["val_perplexity"] = perplexity(model, token_batches(run.val_ids, config.batch_tokens))
-                metrics.write(line)  # before the checkpoint, whose steps are then all on record
-                if validated:
-                    run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"])
-                    saved = record.step_num
-                bar.set_postfix(metrics.shown(record.tokens_per_second), refresh=False)
-                if agreed(last or metrics.since_best >= patience, args.device):
-                    break
-            bar.close()
-            if metrics.since_best >= patience:
-                best = f"since the best, {min(metrics.perplexities):.4f}"
-                print(f"stopped early: {metrics.since_best} validations {best}", file=sys.stderr)
-    except KeyboardInterrupt:
-        where = f"at the checkpoint of step {saved}; --resume goes on" if saved else "before the first checkpoint"
-        raise KeyboardInterrupt(where) from None
-
-
-def _prepare(args: argparse.Namespace, settings: dict[str, Any], config: TrainingConfig, resume: bool) -> Run:
-    """Read the corpus, make the translator or load it, and write what does not change while it trains."""
-    folder, run, rank = args.translator, settings["run"], processes().rank
-    pairs, held_out = (load_pairs(run["data"], split, run["source"], run["target"]) for split in ("train", "val"))
-    torch.manual_seed(config.seed)
-    translator = Translator.untrained(folder, args.device) if resume else new_translator(settings, pairs)
-    model = translator.model.to(args.device)
-    optimizer = adam(model, config)
-    checkpoints = run_checkpoints(folder, settings["schedule"])
-    with in_turn():  # the first process tidies up before the others read
-        steps_done = _resume(checkpoints, model, optimizer) if resume else 0
-    if steps_done > config.num_steps:
-        raise ValueError(f"num_steps = {config.num_steps}, but {folder} has {steps_done} behind it; give a larger one")
-    train_ids, val_ids = translator.encode(pairs), translator.encode(held_out)
-    if rank > 0:  # dropout of its own; the weights are the same in every process
-        torch.manual_seed(config.seed + 1_000_003 * (steps_done + 1) + rank)
-    else:
-        if not resume:
-            translator.save(folder)
-            checkpoints.clean()
-        write_file(folder / "training.json", json.dumps(settings))
-        size = f"{len(pairs)} pairs, {count_parameters(model)} parameters"
-        print(f"{size}, {args.device}, {steps_done} steps done", file=sys.stderr)
-    return Run(translator, optimizer, checkpoints, steps_done, train_ids, val_ids)
-
-
-def _restarted() -> bool:
-    """Whether torchrun started this process again, with the same command line, after one of its processes died."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
-def _resume(checkpoints: RunCheckpoints, model: Transformer, optimizer: torch.optim.Optimizer) -> int:
-    """Load the newest intact checkpoint and put those aside that are newer and damaged; returns its step."""
-    if processes().rank > 0:
-        return checkpoints.load_latest(model, optimizer).step_num
-    checkpoints.clean()
-    loaded = checkpoints.load_latest(model, optimizer)
-    for reason in loaded.skipped.values():
-        print(f"skipped and renamed to *.damaged: {reason}", file=sys.stderr)
-    checkpoints.set_aside(loaded.skipped)
-    print(f"resumed from {loaded.path}", file=sys.stderr)
-    return loaded.step_num
-
-
-def _training_settings(args: argparse.Namespace, resume: bool) -> dict[str, dict[str, Any]]:
-    """What the run is about, its model, training and schedule: from the command line, or from the resumed run."""
-    given = {
-        "run": {name: getattr(args, name) for name in RUN if getattr(args, name) is not None},
-        "model": _assignments(args.model),
-        "training": _assignments(args.training),
-        "schedule": {name: getattr(args, name) for name in SCHEDULE if getattr(args, name) is not None},
-    }
-    check_positive(**given["schedule"])
-    if resume:
-        if not run_checkpoints(args.translator).paths():
-            raise ValueError(f"{args.translator} has no checkpoint to go on from; leave --resume out to start")
-        path = args.translator / "training.json"
-        settings = {"schedule": SCHEDULE} | read_json(path)
-        if missing := given.keys() - settings.keys():
-            raise ValueError(f"{path} is altered: it lacks {', '.join(sorted(missing))}")
-        changed = [
-            f"{key} = {value!r} (was {settings[part].get(key)!r})"
-            for part, values in given.items()
-            for key, value in values.items()
-            if part != "schedule" and key != "num_steps" and settings[part].get(key) != value
-        ]
-        if changed:
-            raise ValueError(f"{', '.join(changed)}: a resumed run keeps its settings; only num_steps may change")
-    elif run_checkpoints(args.translator).paths():
-        raise ValueError(f"{args.translator} holds a trained translator; add --resume to go on, or name another folder")
-    else:
-        training = {"num_steps": 2000, "batch_tokens": 4000}
-        settings = {"run": RUN, "model": {}, "training": training, "schedule": SCHEDULE}
-    settings = {part: settings[part] | given[part] for part in given}
-    run = settings["run"]
-    run["tokenizer"] = run["tokenizer"] or ("space" if run["data"] == "number_words" else "bpe")
-    check_positive(vocabulary_size=run["vocabulary_size"])
-    return settings
-
-
-class Metrics:
-    """The records of a run: a JSON line for each step in metrics.jsonl.
-
-    What stands in the file past steps_done is cut off: the checkpoint that the run goes on from does not know it.
-    Without a folder nothing is written.
-    """
-
-    def __init__(self, folder: Path | None, steps_done: int = 0):
-        self.perplexities: list[float] = []  # of every validation
-        self.last: dict[str, Any] = {}
-        self.file = None
-        if folder is None:
-            return
-        path = folder / "metrics.jsonl"
-        self.file = path.open("ab")
-        kept = 0
-        for line in path.read_bytes().splitlines(keepends=True):
-            record = _record(line)
-            if record is None or record["step_num"] > steps_done:
-                break
-            self._remember(record)
-            kept += len(line)
-        self.file.truncate(kept)  # in place: a kill here leaves the file as it was, or cut
-
-    def __enter__(self) -> "Metrics":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.file is not None:
-            self.file.close()
-
-    def write(self, record: dict[str, Any]) -> None:
-        """Add the record of a step; JSON has no infinity and no NaN, so they become null."""
-        self._remember(record)
-        if self.file is None:
-            return
-        line = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
-        try:
-            self.file.write(json.dumps(line).encode() + b"\n")
-            self.file.flush()
-            if "val_perplexity" in record:
-                os.fsync(self.file.fileno())
-        except OSError as error:
-            raise OSError(f"{self.file.name}: {error}; make room and go on with --resume") from error
-
-    @property
-    def since_best(self) -> int:
-        """How many validations have passed since the best one."""
-        if not self.perplexities:
-            return 0
-        return len(self.perplexities) - 1 - self.perplexities.index(min(self.perplexities))
-
-    def shown(self, tokens_per_second: float) -> dict[str, str]:
-        """What the progress bar shows of the last step."""
-        shown = {"loss": f"{self.last['loss_nats_per_token']:.3f}", "tokens/s": f"{tokens_per_second:,.0f}"}
-        return shown | ({"val_perplexity": f"{self.perplexities[-1]:.3f}"} if self.perplexities else {})
-
-    def _remember(self, record: dict[str, Any]) -> None:
-        self.last = record
-        if "val_perplexity" in record:
-            value = record["val_perplexity"]
-            self.perplexities.append(math.inf if value is None else value)
-
-
-def _record(line: bytes) -> dict[str, Any] | None:
-    """What a line of metrics.jsonl holds; None if a kill cut it short."""
-    try:
-        record = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) and isinstance(record.get("step_num"), int) else None
+    """Train on a corpus and write the translator, its checkpoints and its metrics into a folder."""
+    if args.minutes is not None and not args.minutes > 0:
+        raise ValueError(f"minutes = {args.minutes} must be greater than 0; leave --minutes out for no limit")
+    folder, begun = args.translator, bool(run_checkpoints(args.translator).paths())
+    resume = args.resume or (restarted() and begun)
+    if args.resume and not begun:
+        raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
+    if begun and not resume:
+        raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
+    before = RunConfig.read(folder) if resume else RunConfig()
+    own = {field.name for field in fields(RunConfig)} - {"model", "training"}
+    settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
+    config = before.changed(settings, _assignments(args.model), _assignments(args.training))
+    config = before.resumed(config) if resume else config
+    with process_group(args.device) as device:
+        train_translator(folder, config, device, args.minutes, resume)
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
@@ -288,40 +70,36 @@ def run_evaluate(args: argparse.Namespace) -> None:
 
 
 def _corpus_of(translator: Path) -> str:
-    path = translator / "training.json"
-    if not path.exists():
-        raise ValueError(
-            f"{translator} does not say which corpus it is about; give --data, one of {', '.join(CORPORA)}"
-        )
-    return read_json(path)["run"]["data"]
+    if not (translator / FILE).exists():
+        known = ", ".join(CORPORA)
+        raise ValueError(f"{translator} does not say which corpus it is about; give --data, one of {known}")
+    return RunConfig.read(translator).data
 
 
 def run_translate(args: argparse.Namespace) -> None:
     """Translate standard input to standard output: a line in, a line out."""
+    if sys.stdin is None or sys.stdout is None:
+        raise ValueError("standard input or output is closed; `translate` reads the one and writes the other")
     check_positive(beam_size=args.beam_size)
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
     lines = _lines(sys.stdin.buffer)
     size = 1 if sys.stdin.isatty() else 1000  # at a terminal the answer comes at once
-    for start in itertools.count(1, size):
-        chunk = list(itertools.islice(lines, size))
-        if not chunk:
-            return
-        for number, line in enumerate(chunk, start):
-            tokens = len(translator.source_tokenizer.encode(line))
-            if tokens > MAX_SOURCE_TOKENS:
-                print(f"line {number} has {tokens} tokens; the first {MAX_SOURCE_TOKENS} are read", file=sys.stderr)
+    while chunk := list(itertools.islice(lines, size)):
         for translation in translator.translate(chunk, beam_size=args.beam_size, alpha=args.alpha):
-            print(translation, flush=True)
+            print(translation.translate(CONTROL), flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status: 0, 2 after an error message, 130 after an interrupt."""
     args = _parser().parse_args(arguments)
     try:
-        _set_machine(args)
-        args.run(args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)  # each cut line
+            warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+            _set_machine(args)
+            args.run(args)
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, ImportError) as error:
@@ -330,8 +108,6 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         print(f"stopped {interrupt}".strip(), file=sys.stderr)
         return 130
-    finally:
-        leave()
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Training in several processes: who does what, and when their gradients meet."""
+"""Training in several processes: the rank of each, and when their gradients are added."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Processes(NamedTuple):
-    """The place of this process among those that train one model; (0, 1) alone."""
+    """The rank of this process among those that train one model, and their number; (0, 1) alone."""
 
     rank: int
     world_size: int
@@ -34,24 +34,29 @@ def replica(model: nn.Module) -> nn.Module:
     return DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device])
 
 
-def exchange(replica: nn.Module, now: bool) -> AbstractContextManager[None]:
-    """Inside the `with` block, backward passes exchange gradients, or keep them for a later exchange."""
+def gradient_sync(replica: nn.Module, now: bool) -> AbstractContextManager[None]:
+    """Inside the `with` block, backward passes average gradients over all ranks, or keep them for a later average."""
     if now or not isinstance(replica, DistributedDataParallel):
         return contextlib.nullcontext()
     return replica.no_sync()
 
 
 def sum_over_processes(value: Tensor) -> Tensor:
-    """The sum of what every process has here."""
+    """The sum of the values of all ranks."""
     if processes().world_size > 1:
         torch.distributed.all_reduce(value)
     return value
 
 
-def meet(device: str) -> str:
-    """Meet the other processes that `torchrun` started; returns the device of this one. Without torchrun, nothing."""
+@contextlib.contextmanager
+def process_group(device: str) -> Iterator[str]:
+    """Inside the `with` block this process belongs to those that `torchrun` started; gives the device of its rank.
+
+    Without torchrun it is alone and keeps the device.
+    """
     if "RANK" not in os.environ:
-        return device
+        yield device
+        return
     kind = torch.device(device).type
     if kind == "cuda":
         device = f"cuda:{os.environ['LOCAL_RANK']}"
@@ -61,17 +66,14 @@ def meet(device: str) -> str:
     store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     backend = "nccl" if kind == "cuda" else "gloo"
     torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
-    return device
-
-
-def leave() -> None:
-    """Leave the others, where `meet` found them."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
+    try:
+        yield device
+    finally:
         torch.distributed.destroy_process_group()
 
 
-def agreed(decision: bool, device: str) -> bool:
-    """What the first process decided: clocks differ, and either all go on or none."""
+def broadcast(decision: bool, device: str) -> bool:
+    """What rank 0 decided: clocks differ, and either all ranks go on or none."""
     if processes().world_size == 1:
         return decision
     flag = torch.tensor(int(decision), device=device)
@@ -80,8 +82,8 @@ def agreed(decision: bool, device: str) -> bool:
 
 
 @contextlib.contextmanager
-def in_turn() -> Iterator[None]:
-    """Inside the `with` block the first process goes first; the others enter when it has left."""
+def rank_0_first() -> Iterator[None]:
+    """Inside the `with` block rank 0 goes first; the other ranks enter when it has left."""
     rank, world_size = processes()
     if rank > 0:
         torch.distributed.barrier()

@@ -1,17 +1,17 @@
 """A trained translator: its model, its tokenizers and its direction, in the folder of a run or packed into a small one.
 
     a run's folder                      a packed folder
-        translator.json                     translator.json     config, tokenizers, direction
+        translator.json                     translator.json     config, tokenizers, direction, digests
         training.json                       model.safetensors   the weights in 8 bits
         metrics.jsonl
-        checkpoints/step-000160/ ...
+        checkpoints/step-000160.safetensors ...
 
-Reading either runs no code.
+Reading either runs no code. translator.json holds a digest of itself; in a packed folder one of the weights too, and
+each checkpoint of a run holds that of its translator.json: what was altered or belongs elsewhere is refused.
 """
 
 import json
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -24,14 +24,16 @@ from ..config import TransformerConfig, check_choice, config_from_dict
 from ..data.tokenizers import Tokenizer, load_tokenizer
 from ..decoding import Alpha, translate
 from ..evaluation import Bleu, bleu, exact_match, import_sacrebleu
-from ..transformer import Transformer
-from .checkpoints import MODEL, RunCheckpoints, average_checkpoints, load_checkpoint, write_file
+from ..transformer import Transformer, count_parameters
+from .checkpoints import RunCheckpoints, average_checkpoints, differing, write_file
 from .quantization import dequantize, quantize
+from .run_config import FILE as RUN_CONFIG
+from .run_config import RunConfig
+from .seals import check_regular, digest, sealed, unsealed, whole
 
 # Which weights of a run are used: the newest, those of the lowest validation perplexity, or the mean of the newest few.
 Weights = Literal["latest", "best", "average"]
-# When a run validates and writes a checkpoint, how many it keeps, and after how many in vain it stops.
-SCHEDULE: dict[str, Any] = {"validate_every": 200, "keep_last": 5, "patience": None}
+DESCRIPTION, MODEL = "translator.json", "model.safetensors"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"  # the packed translators that come with the package
 
 
@@ -45,9 +47,8 @@ class Translator:
     source: str
     target: str
 
-    def save(self, folder: Path) -> None:
-        """Write everything but the weights, which the checkpoints hold."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def save(self, folder: Path, **more: str) -> None:
+        """Write everything but the weights, which the checkpoints hold; and what is to stand beside it."""
         shared = self.target_tokenizer is self.source_tokenizer
         described = {
             "source": self.source,
@@ -55,14 +56,16 @@ class Translator:
             "model": asdict(self.model.config),
             "source_tokenizer": self.source_tokenizer.to_json(),
             "target_tokenizer": None if shared else self.target_tokenizer.to_json(),
+            **more,
         }
-        write_file(folder / "translator.json", json.dumps(described, ensure_ascii=False, separators=(",", ":")))
+        write_file(folder / DESCRIPTION, sealed(described))
 
     def pack(self, folder: Path) -> None:
         """Write everything, the weights in 8 bits: a quarter of their size, and close to what they were."""
-        self.save(folder)
-        save_file(quantize(self.model.state_dict()), folder / MODEL)
-        shutil.copymode(folder / "translator.json", folder / MODEL)  # safetensors makes files for their owner alone
+        packed = quantize(self.model.state_dict())
+        self.save(folder, weights=digest(packed))
+        with whole(folder / MODEL) as part:
+            save_file(packed, part)
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu", checkpoint: Weights = "latest") -> "Translator":
@@ -78,35 +81,43 @@ class Translator:
         """
         check_choice(Weights, checkpoint=checkpoint)
         folder = find_folder(folder)
+        sha256 = _described(folder).get("weights")
+        packed = sha256 and _packed_weights(folder / MODEL, sha256)
         translator = cls.untrained(folder, device)
-        if (folder / MODEL).exists():
-            translator.model.load_state_dict(_packed_weights(folder / MODEL, translator.model.state_dict()))
+        if packed:
+            if names := differing(packed, translator.model.state_dict()):
+                raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
+            translator.model.load_state_dict(packed)
             return translator
         checkpoints = run_checkpoints(folder)
-        load_checkpoint(checkpoints.best() if checkpoint == "best" else checkpoints.latest(), translator.model)
+        used = checkpoints.last() if checkpoint == "average" else [getattr(checkpoints, checkpoint)()]
+        for path in used:
+            checkpoints.load(path, translator.model)
         if checkpoint == "average":
-            translator.model.load_state_dict(average_checkpoints(checkpoints.last()))
+            translator.model.load_state_dict(average_checkpoints(used))
         return translator
 
     @classmethod
     def untrained(cls, folder: Path, device: str = "cpu") -> "Translator":
         """Read everything but the weights, which are as new. Raises as load does."""
-        path = folder / "translator.json"
-        if not path.exists():
-            names = ", ".join(pretrained_names())
-            remedy = f"run `train` first, or name one that comes with the package: {names}"
-            raise FileNotFoundError(f"{folder} holds no trained translator: {path.name} is missing; {remedy}")
-        described = read_json(path)
+        described = _described(folder)
         try:
             config = config_from_dict(TransformerConfig, described["model"])
-            source_tokenizer = target_tokenizer = load_tokenizer(described["source_tokenizer"])
+            sizes = config.source_vocabulary_size or config.vocabulary_size, config.vocabulary_size
+            source_tokenizer = target_tokenizer = _tokenizer(described["source_tokenizer"], sizes[0])
             if described["target_tokenizer"] is not None:
-                target_tokenizer = load_tokenizer(described["target_tokenizer"])
+                target_tokenizer = _tokenizer(described["target_tokenizer"], sizes[1])
             direction = described["source"], described["target"]
-        except ImportError:
+        except (ImportError, KeyboardInterrupt):
             raise
-        except Exception as error:  # the tokenizers library raises bare exceptions
-            raise ValueError(f"{path} is altered or no translator of this library: {error!r}") from error
+        except BaseException as error:  # the tokenizers library panics with exceptions that are no Exception
+            raise _altered(folder / DESCRIPTION, repr(error)) from error
+        # Before anything is allocated: a weight takes a byte at least, so the files show how many there can be.
+        run = run_checkpoints(folder)
+        files = [folder / MODEL] if "weights" in described else run.paths() or run.last()
+        weights, (room, largest) = count_parameters(config), max((path.stat().st_size, path) for path in files)
+        if weights > room:
+            raise _altered(folder / DESCRIPTION, f"its {weights:,} weights cannot be in {largest} of {room:,} bytes")
         return cls(Transformer(config).to(device), source_tokenizer, target_tokenizer, *direction)
 
     def encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
@@ -160,22 +171,11 @@ def find_folder(folder: Path | str) -> Path:
     return PRETRAINED / folder if not folder.exists() and str(folder) in pretrained_names() else folder
 
 
-def run_checkpoints(folder: Path, schedule: dict[str, Any] | None = None) -> RunCheckpoints:
-    """The checkpoints in the folder of a run, with the schedule that stands in it unless another is given."""
-    if schedule is None and (folder / "training.json").exists():
-        schedule = read_json(folder / "training.json").get("schedule")
-    return RunCheckpoints(folder / "checkpoints", (schedule or SCHEDULE)["keep_last"])
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises ValueError if there is anything else in it."""
-    try:
-        content = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is truncated or altered: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is altered: it should hold an object, not {content!r:.40}")
-    return content
+def run_checkpoints(folder: Path, keep_last: int | None = None) -> RunCheckpoints:
+    """The checkpoints in the folder of a run; it keeps as many as training.json says, unless a number is given."""
+    if keep_last is None:
+        keep_last = RunConfig.read(folder).keep_last if (folder / RUN_CONFIG).exists() else RunConfig.keep_last
+    return RunCheckpoints(folder / "checkpoints", keep_last, folder / DESCRIPTION)
 
 
 def progress_bar(steps: Iterable[Any], total: int, verb: str, done: int = 0, shown: bool = True) -> Any:
@@ -187,13 +187,45 @@ def progress_bar(steps: Iterable[Any], total: int, verb: str, done: int = 0, sho
     return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, disable=not shown)
 
 
-def _packed_weights(path: Path, expected: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _altered(path: Path, what: object) -> ValueError:
+    return ValueError(f"{path} is truncated, altered or of another program: {what}")
+
+
+def _described(folder: Path) -> dict[str, Any]:
+    """The content of translator.json, compared with its digest."""
+    path = folder / DESCRIPTION
+    if not path.exists():
+        names = ", ".join(pretrained_names())
+        remedy = f"run `train` first, or name one that comes with the package: {names}"
+        raise FileNotFoundError(f"{folder} holds no trained translator: {path.name} is missing; {remedy}")
+    check_regular(path)
     try:
-        weights = dequantize(load_file(path))
+        return unsealed(path.read_text("utf-8"))
+    except ValueError as error:
+        raise _altered(path, error) from error
+
+
+def _tokenizer(saved: dict[str, Any], size: int) -> Tokenizer:
+    """A tokenizer of so many tokens. Raises ValueError for one that could end the process or never end."""
+    rules = saved.get("model", {})
+    text = json.dumps(rules | {"model": None})
+    if rules.get("padding") or rules.get("truncation") or text.count('"Regex"') != text.count(r'"Regex": "\\s+"'):
+        raise ValueError("its tokenizer pads, truncates or has patterns that this library does not write")
+    tokenizer = load_tokenizer(saved)
+    if len(tokenizer) != size:
+        raise ValueError(f"its tokenizer has {len(tokenizer)} tokens, its model {size}")
+    if not all(isinstance(token, str) for token in tokenizer.tokens(range(size))):
+        raise ValueError("its tokenizer has tokens that are no text")
+    tokenizer.encode("a")  # some rules fail here first
+    return tokenizer
+
+
+def _packed_weights(path: Path, sha256: str) -> dict[str, torch.Tensor]:
+    check_regular(path)
+    try:
+        packed = load_file(path)
+        if digest(packed) != sha256:
+            raise ValueError(f"the content is not what the digest in {DESCRIPTION} says")
+        return dequantize(packed)
     except (SafetensorError, ValueError) as error:
-        raise ValueError(f"{path} is truncated, altered or of another program: {error}") from error
-    found, wanted = ({name: tuple(w.shape) for name, w in state.items()} for state in (weights, expected))
-    if found != wanted:
-        names = sorted(name for name in found.keys() | wanted.keys() if found.get(name) != wanted.get(name))
-        raise ValueError(f"{path} is of another model than its translator.json: {', '.join(names[:3])} differ")
-    return weights
+        raise _altered(path, error) from error

@@ -6,18 +6,14 @@ It writes into OUT: marks/CHAPTER.csv, marks/CHAPTER-moodle.csv, marks/CHAPTER-c
 and the same in feedback-CHAPTER.zip, report-CHAPTER.md, and nbgrader's gradebook.db, in which written answers are
 marked by hand. A second run grades only what changed, and keeps the marks given by hand.
 
-STUDENTS' CODE RUNS ON THIS MACHINE, with the rights of the user who starts this, and without a sandbox. It gets
-limited memory, time and file sizes, and no network where the system allows that; it can read what you can read, and
-delete what you can delete. Grade as a user who owns nothing else, in a container, or in bubblewrap:
-
-    bwrap --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --bind GRADES GRADES --unshare-net --die-with-parent \\
-          .venv-grading/bin/python -m workshop.course.grade SUBMISSIONS --out GRADES
+STUDENTS' CODE RUNS ON THIS MACHINE, with limited memory, time and file sizes. Where bubblewrap is installed, each
+submission runs in a sandbox of its own that sees Python and the package and nothing else: no file of yours, no other
+submission, no marks, no network; every process that it starts ends with it. Where there is no sandbox, the first line
+that is printed says so, and what that means.
 """
 
 import argparse
-import json
 import os
-import subprocess
 import sys
 import time
 from dataclasses import fields
@@ -25,34 +21,35 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = 20  # files that were left out
-KERNEL_PYTHON = ROOT / ".venv" / "bin" / "python"
 
 try:
     from workshop.course.grading import submissions as layouts
     from workshop.course.grading.course import Course
+    from workshop.course.grading.execute import PYTHON
     from workshop.course.grading.export import export, refresh_feedback
     from workshop.course.grading.marks import Marks
-    from workshop.course.grading.one import Job, Limits
+    from workshop.course.grading.one import Job
     from workshop.course.grading.pool import grade_all
+    from workshop.course.grading.sandbox import UNPROTECTED, WITHOUT, Limits, missing
     from workshop.course.grading.submissions import Submission, find
 except ImportError as error:  # nbgrader lives in an environment of its own
     raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
 
 
 def is_done(job: Job) -> bool:
-    """Whether this submission was graded before, as it is now."""
-    if not (job.record.exists() and job.autograded.exists()):
-        return False
-    record = json.loads(job.record.read_text("utf-8"))
-    return not record["error"] and record["fingerprint"] == job.fingerprint()
+    """Whether this submission was graded before, as it is now; a damaged record means that it is graded again."""
+    record = job.recorded()
+    same = bool(record) and not record["error"] and record["fingerprint"] == job.fingerprint()
+    return same and job.autograded.exists()
 
 
-def network() -> str:
-    """Try once what the kernels can do without, tell them, and say it in words."""
-    command = [KERNEL_PYTHON, ROOT / "workshop" / "course" / "grading" / "kernel.py", "--probe"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    os.environ["GRADING_NETWORK"] = "0" if said == "no network" else "1"
-    return "no network" if said == "no network" else "the NETWORK (this system does not let a user switch it off)"
+def sandbox() -> str:
+    """What the code of submissions gets beside its limits, in words; on the screen what is missing."""
+    if why := missing(PYTHON):
+        print(UNPROTECTED.format(why=why), flush=True)
+        os.environ[WITHOUT] = "1"
+        return "NO SANDBOX"
+    return "a sandbox that sees no other file, no network"
 
 
 def run(
@@ -78,7 +75,7 @@ def run(
         the_course.prepare(name)
     jobs = [Job(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters) for s in submissions]
     todo = [job for job in jobs if not is_done(job)]
-    words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {network()}"
+    words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {sandbox()}"
     print(f"{len(jobs)} submissions, {len(jobs) - len(todo)} of them graded before. Code gets {words}.", flush=True)
     for line in lines[:SHOWN]:
         print(f"  {line}")

@@ -6,9 +6,10 @@
 SUBMISSIONS holds a folder for each student. The tests are the project's own, whatever the student did to his, and so
 are their points. In the first project transformer_lib cannot be imported. A submission that cannot be marked, or whose
 points are withheld, gets a remark that says why; the others are marked all the same, and the marks are written after
-each. What students wrote runs on this machine with your rights: use a container or a throw-away account for a class
-you do not know. The memory is limited. Each test may take --seconds, each run of the tests ten times as long:
-build_the_transformer is one run, find_the_bugs one for each bug and one of everything.
+each. What students wrote runs on this machine with limited memory. Where bubblewrap is installed, it runs in a sandbox
+that sees the tests, Python and its own folder alone; where it is not, the first line that is printed says what that
+means. Each test may take --seconds, each run of the tests ten times as long: build_the_transformer is one run,
+find_the_bugs one for each bug and one of everything.
 """
 
 import argparse
@@ -29,6 +30,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from workshop.course.grading.marks import cell
+from workshop.course.grading.sandbox import UNPROTECTED, Limits, missing, wall
 from workshop.course.grading.submissions import NOBODYS, readable
 from workshop.course.make_projects import BUGS, BUILD, PROJECTS, ROOT, copy_tests
 
@@ -76,7 +78,19 @@ def run_tests(folder: Path, names: list[str], seconds: float) -> tuple[list[ET.E
     folder = folder.resolve()
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider", f"--timeout={seconds:g}"]
+    python = Path(sys.executable)
+    walled = [] if missing(python) else wall(Limits(), python, {}, folder)
+    command = [
+        *walled,
+        str(python),
+        "-m",
+        "pytest",
+        "-q",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        f"--timeout={seconds:g}",
+    ]
     mine = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV")) and k != "PYTHONPATH"}
     try:
         subprocess.run(
@@ -162,11 +176,13 @@ def grade_build(submission: Path, seconds: float) -> Marked:
 def _library(folder: Path, taken_over: Path | None, file: str | None) -> None:
     """The healthy library with one file, or all of it, taken from a submission; the tests beside it."""
     whole = taken_over / "transformer_lib" if taken_over and file is None else ROOT / "transformer_lib"
-    shutil.copytree(whole, folder / "transformer_lib", ignore=NOT_TAKEN)
+    library, oracles = folder / "transformer_lib", {"reference.py", "interop"}
+    # What the tests judge by is never a submission's.
+    shutil.copytree(whole, library, ignore=lambda at, names: NOT_TAKEN(at, names) | oracles.intersection(names))
     if taken_over and file:
-        shutil.copy(taken_over / "transformer_lib" / file, folder / "transformer_lib" / file)
-    for oracle in ("reference.py", "interop.py"):  # what the tests judge by is never a submission's
-        shutil.copy(ROOT / "transformer_lib" / oracle, folder / "transformer_lib" / oracle)
+        shutil.copy(taken_over / "transformer_lib" / file, library / file)
+    shutil.copy(ROOT / "transformer_lib/reference.py", library)
+    shutil.copytree(ROOT / "transformer_lib/interop", library / "interop", ignore=NOT_TAKEN)
     copy_tests(folder / "tests")
     shutil.copy(PROJECTS / BUGS / "pytest.ini", folder)
 
@@ -251,6 +267,8 @@ def main() -> None:
         if not arguments.key.exists():
             raise SystemExit(f"{arguments.key} is not there: name the key that make_projects.py wrote with --key")
         grade = partial(grade_bugs, planted=json.loads(arguments.key.read_text("utf-8")))
+    if why := missing(Path(sys.executable)):
+        print(UNPROTECTED.format(why=why))
     arguments.marks.parent.mkdir(parents=True, exist_ok=True)
     marks: list[Marked] = []
     for path in tqdm(students, unit="submission"):

@@ -354,15 +354,15 @@ DEFECTS = [
     Defect(
         "the random state is not restored",
         "run/checkpoints.py",
-        "torch.set_rng_state(training.torch_state)",
-        "training.torch_state",
+        'torch.set_rng_state(training["random.torch"])',
+        'training["random.torch"]',
         "paper/test_training.py::test_a_resumed_run_ends_with_the_same_weights_to_the_bit",
     ),
     Defect(
         "the average counts one checkpoint again and again",
         "run/checkpoints.py",
         "weights = _weights(path)",
-        "weights = _weights(sources[0])",
+        "weights = _weights(paths[0])",
         "run/test_checkpoints.py::test_the_average_is_the_mean_of_every_weight",
     ),
     Defect(
@@ -486,10 +486,9 @@ DEFECTS = [
     ),
     Defect(
         "vocabulary built from the test set too",
-        "run/cli.py",
-        "new_translator(settings, pairs)",
-        "new_translator(settings, pairs + load_pairs(run['data'], CORPORA[run['data']][0][-1], run['source'], "
-        "run['target']))",
+        "run/training_run.py",
+        "new_translator(config, pairs)\n",
+        "new_translator(config, pairs + load_pairs(config.data, 'test', config.source, config.target))\n",
         "run/test_cli.py::test_the_vocabulary_comes_from_the_training_pairs_alone",
         runs=False,
     ),

@@ -10,6 +10,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from workshop.site.drawings import description
+
 LOGGER = logging.getLogger(__name__)
 VEGA = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
 SCRIPTS = (
@@ -78,6 +80,14 @@ def embed_charts(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
             LOGGER.warning("chart with NaN or infinity in its data: browsers cannot read it", location=place(node))
             continue
         node.replace_self(nodes.raw("", text, format="html"))
+
+
+def embed_drawings(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
+    """Put a drawing itself into the page: only there does it follow the theme, and its words scale with the text."""
+    for image in list(doctree.findall(nodes.image)):
+        path = Path(app.srcdir, image["uri"])
+        if description(path):
+            image.replace_self(nodes.raw("", path.read_text("utf-8"), format="html"))
 
 
 def check_pictures(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:

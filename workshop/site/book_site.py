@@ -175,6 +175,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
     app.connect("source-read", prepare_exercises)
+    app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)

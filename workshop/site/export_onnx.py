@@ -26,9 +26,8 @@ from torch import Tensor, nn
 
 from transformer_lib import Transformer, record_attention, sinusoids
 from transformer_lib.positional_encoding import SinusoidalPositions
-from transformer_lib.run.checkpoints import MODEL
 from transformer_lib.run.quantization import SCALE
-from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names
+from transformer_lib.run.translator import MODEL, PRETRAINED, Translator, pretrained_names
 from transformer_lib.transformer import named_attentions
 
 ROOT = Path(__file__).resolve().parents[2]

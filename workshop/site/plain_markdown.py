@@ -8,7 +8,7 @@ from typing import Any
 
 from sphinx.directives.code import LiteralIncludeReader
 
-from workshop.site import defect_table, paper_table, teaching_plan
+from workshop.site import defect_table, drawings, paper_table, teaching_plan
 from workshop.site.address import Address
 from workshop.site.book_index import Index, Page
 from workshop.site.myst_blocks import Block, PageError, blocks, dedented
@@ -269,7 +269,8 @@ class Plain:
         return f"*{task_words(block.argument, block.options)}*"
 
     def figure(self, block: Block) -> str:
-        alt = str(block.options.get("alt", ""))
+        described = drawings.description(self.page.path.parent / block.argument).replace("<", r"\<")
+        alt = str(block.options.get("alt", described))
         picture = f"![{alt}]({self.picture(block.argument, alt, block.line)})"
         number = self.index.number_of(self.page, block)
         return f"{picture}\n\n*{number}.* {self.body(block)}" if number else picture

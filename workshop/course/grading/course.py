@@ -25,9 +25,10 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 # In nbgrader's own order. The hidden checks go after SaveCells, which keeps them for grading.
 TO_RELEASE = [LockCells, StudentVersion, ClearOutput, CheckCellMetadata, ComputeChecksums]
 TO_FINISH = [ClearHiddenTests, ComputeChecksums, CheckCellMetadata]
-# What `nbgrader formgrader` reads when an instructor marks written answers in the browser.
+# What nbgrader's form reads when an instructor marks written answers in the browser.
 CONFIG_FILE = """\
-# Written by workshop/course/grade.py. `make mark` starts the form for written answers in this folder.
+# Written by workshop/course/grade.py. `make mark` starts the form for written answers in this folder: start it in no
+# other way, or what students wrote may run in your browser.
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "{course}"
 c.CourseDirectory.root = r"{root}"

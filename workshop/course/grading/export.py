@@ -1,6 +1,5 @@
 """After grading: marks, report and archive of a chapter."""
 
-import json
 import zipfile
 from pathlib import Path
 
@@ -16,11 +15,12 @@ def export(root: Path, chapter: str, submissions: list[Submission], lines: list[
     with gradebook(root) as book:
         for one in submissions:
             job = Job(root, chapter, one.student, one.file)
-            record = json.loads(job.record.read_text("utf-8"))
+            record = job.recorded()
             try:
                 found.append(marks.marks_of(book, one, record))
             except Exception as error:  # nbgrader has no entry where it failed
-                lines = [*lines, f"{one.student}: NO MARK, {record['error'] or error}"]
+                reason = (record["error"] or error) if record else "its record is damaged: grade again"
+                lines = [*lines, f"{one.student}: NO MARK, {reason}"]
     folder = root / "marks"
     folder.mkdir(exist_ok=True)
     if found:
@@ -39,4 +39,5 @@ def export(root: Path, chapter: str, submissions: list[Submission], lines: list[
 def refresh_feedback(jobs: list[Job]) -> None:
     """Write the pages anew of those that were not graded again: they may have got marks or comments by hand."""
     for job in jobs:
-        write_feedback(job, json.loads(job.record.read_text("utf-8"))["events"])
+        if record := job.recorded():
+            write_feedback(job, record["events"])

@@ -3,6 +3,7 @@
 import html
 from typing import Any
 
+import bleach  # pyright: ignore[reportMissingModuleSource]
 from latex2mathml.converter import convert  # pyright: ignore[reportMissingImports]
 from nbconvert.filters.markdown_mistune import (  # pyright: ignore[reportMissingImports]
     IPythonRenderer,
@@ -11,6 +12,13 @@ from nbconvert.filters.markdown_mistune import (  # pyright: ignore[reportMissin
 from nbgrader.preprocessors import NbGraderPreprocessor  # pyright: ignore[reportMissingImports]
 
 FORMULA_LENGTH = 2000
+MATHML = """annotation math menclose mfenced mfrac mi mlabeledtr mmultiscripts mn mo mover mpadded mphantom mprescripts
+mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none semantics""".split()
+TEXT = """a abbr b blockquote br code dd del div dl dt em h1 h2 h3 h4 h5 h6 hr i img li ol p pre s section span strong
+sub sup table tbody td th thead tr ul""".split()
+SHAPE = """accent class columnalign columnspacing display displaystyle fence form height id linethickness lspace
+mathcolor mathsize mathvariant maxsize minsize movablelimits notation rowspacing rspace scriptlevel separator stretchy
+symmetric voffset width xmlns""".split()
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 
 
@@ -26,7 +34,7 @@ def mathml(formula: str, display: str) -> str:
 
 
 class Renderer(IPythonRenderer):
-    """Markdown as HTML; pictures become their descriptions, since they would come from another host."""
+    """Markdown as HTML; pictures of other hosts become their descriptions, pasted ones stay."""
 
     def inline_math(self, body: str) -> str:
         return mathml(body, "inline")
@@ -37,13 +45,32 @@ class Renderer(IPythonRenderer):
     def latex_environment(self, name: str, body: str) -> str:
         return mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
 
+    def block_mermaidjs(self, code: str) -> str:
+        return f"<pre>{html.escape(code)}</pre>"
+
     def image(self, text: str, url: str, title: str | None = None) -> str:
+        if url.removeprefix("attachment:") in self.attachments and url.startswith("attachment:"):
+            return super().image(text, url, title)
         return f"[picture: {html.escape(text or 'without a description')}]"
 
 
-def markdown(source: str, trusted: bool) -> str:
+def _may_stay(tag: str, name: str, value: str) -> bool:
+    """Whether an attribute is one of shape, a link to another page or a picture that stands in the page itself."""
+    if name == "src":
+        return tag == "img" and value.startswith("data:image/")
+    if name == "href":
+        return tag == "a" and not value.strip().lower().startswith("data:")
+    return name in SHAPE or (tag == "img" and name == "alt")
+
+
+def markdown(source: str, trusted: bool, attachments: dict[str, dict[str, str]] | None = None) -> str:
     """HTML of the assignment's own text, in which tags count, or of a student's, in which they are shown."""
-    return MarkdownWithMath(renderer=Renderer(escape=not trusted, exclude_anchor_links=True)).render(source)
+    renderer = Renderer(escape=not trusted, exclude_anchor_links=True, attachments=attachments)
+    text = MarkdownWithMath(renderer=renderer).render(source)
+    if trusted:
+        return text
+    protocols = {"http", "https", "mailto", "data"}  # data: in pictures alone, see above
+    return bleach.clean(text, tags={*TEXT, *MATHML}, attributes=_may_stay, protocols=protocols)
 
 
 def _outcome(cell: Any) -> str:

@@ -1,100 +1,143 @@
-"""Runs inside the kernel, as the module `_grader`: each check sees the names as the chapter gave them.
+"""Runs inside the sandbox: a student's cells, as a notebook would, and the calls that the checks make.
 
-A student's cell may overwrite `np`, `print` or a helper of the chapter, by accident or not. The student's functions
-keep their own names; a check sees the original ones and the answer. This stops accidents and simple tricks. It does
-not stop code that looks for the grader: that code runs in the same process.
+Nothing in this process is believed. It tells the grader, over a socket, what the cells printed and which values the
+student's names have; the checks, their marks and everybody else's work are elsewhere.
 """
 
+import base64
 import builtins
-import linecache
+import os
 import random
 import sys
-import types
+from multiprocessing.connection import Connection
 from typing import Any
 
-MESSAGE_LENGTH = 2000
-_given: dict[str, Any] = {"__name__": "__main__"}
-_attributes: dict[str, tuple[Any, dict[str, Any]]] = {}
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
+
+DEPTH = sys.getrecursionlimit()
+SHOWN = ("text/plain", "image/png")
 
 
-def _shell() -> Any:
-    from IPython import get_ipython  # pyright: ignore[reportPrivateImportUsage]
+class Printed:
+    """Takes the place of sys.stdout or sys.stderr."""
 
-    return get_ipython()
+    encoding, errors, closed = "utf-8", "replace", False
 
+    def __init__(self, name: str, student: "Student"):
+        self.name, self.student = name, student
 
-def _watched() -> dict[str, Any]:
-    """Modules and classes whose attributes are put back: those that the chapter gave, and what they rest on."""
-    modules = {value.__name__: value for value in _given.values() if isinstance(value, types.ModuleType)}
-    modules |= {"builtins": builtins, "random": random, "math": sys.modules.get("math")}
-    for name in ("torch", "torch.nn", "torch.nn.functional", "torch.testing", "numpy", "numpy.testing"):
-        modules[name] = sys.modules.get(name)
-    modules |= {name: value for name, value in sys.modules.items() if name.split(".")[0] == "transformer_lib"}
-    if "torch" in sys.modules:
-        modules["torch.Tensor"] = sys.modules["torch"].Tensor
-    return {name: value for name, value in modules.items() if value is not None}
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self.student.keep({"output_type": "stream", "name": self.name, "text": text}, len(text))
+        return len(text)
 
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
 
-def setup(source: str, names: list[str]) -> None:
-    """Run a cell of the chapter in a namespace of the grader's, and hand its names to the student.
+    def flush(self) -> None: ...
 
-    A helper of the chapter then goes on calling the chapter's other helpers, also where the student reuses a name.
-    """
-    put_back()
-    shell = _shell()
-    transformed = shell.transform_cell(source)
-    file = shell.compile.cache(transformed, 0, source)
-    exec(compile(transformed, file, "exec"), _given)  # from the instructor's notebook
-    shell.user_ns.update({name: _given[name] for name in names if name in _given})
-    for name, place in _watched().items():
-        _attributes.setdefault(name, (place, dict(vars(place))))
+    def isatty(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
 
 
-def put_back() -> None:
-    """Undo changes of the modules' attributes and of the settings that a check relies on."""
-    for place, attributes in _attributes.values():
-        now = vars(place)
-        for name, value in attributes.items():
-            if now.get(name) is not value:
-                setattr(place, name, value)
-    random.seed(0)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(0)
-    if torch := sys.modules.get("torch"):
-        torch.manual_seed(0)
-        torch.set_default_dtype(torch.float32)
-        torch.set_grad_enabled(True)
+class Student:
+    """The namespace of one notebook."""
+
+    def __init__(self, kilobytes: int):
+        self.shell = shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+        shell.showtraceback = shell.showsyntaxerror = shell.showindentationerror = lambda *_, **__: None
+        shell.enable_gui = lambda gui=None: None
+        shell.display_pub.publish = lambda data, *_, **__: self.display(data)
+        shell.displayhook.write_output_prompt = lambda: None
+        shell.displayhook.write_format_data = lambda format_dict, md_dict=None: self.display(format_dict)
+        self.given: dict[str, Any] = {"__name__": "__main__"}
+        self.most, self.outputs, self.printed = kilobytes << 10, [], 0
+        handlers = {"run": self.run, "setup": self.setup, "answers": self.answers, "used": used}
+        self.wire = Wire(Connection(int(sys.argv[1])), False, handlers)
+
+    def keep(self, output: dict[str, Any], size: int) -> None:
+        """Keep an output while the cell has not printed its share."""
+        room, self.printed = self.most - self.printed, self.printed + size
+        if room <= 0:
+            return
+        if output["output_type"] == "stream":
+            output["text"] = output["text"][:room]
+            if self.outputs and self.outputs[-1].get("name") == output["name"]:
+                self.outputs[-1]["text"] += output["text"]
+                return
+        self.outputs.append(output)
+
+    def display(self, data: dict[str, Any]) -> None:
+        kept = {kind: data[kind] for kind in SHOWN if kind in data}
+        kept = {k: base64.b64encode(x).decode() if isinstance(x, bytes) else str(x) for k, x in kept.items()}
+        size = len(kept.get("text/plain", "")) + len(kept.get("image/png", "")) // 32  # pictures are long
+        self.keep({"output_type": "display_data", "data": kept}, size)
+
+    def fresh(self) -> None:
+        """Undo the settings that a cell may have left behind and the next cells or the checks rely on."""
+        self.outputs, self.printed = [], 0
+        sys.stdout, sys.stderr = Printed("stdout", self), Printed("stderr", self)
+        sys.setrecursionlimit(DEPTH)
+        random.seed(1)
+        if numpy := sys.modules.get("numpy"):
+            numpy.random.seed(1)
+        if torch := sys.modules.get("torch"):
+            torch.manual_seed(1)
+            torch.set_default_dtype(torch.float32)
+            torch.set_grad_enabled(True)
+
+    def run(self, source: str, seconds: float) -> dict[str, Any]:
+        """Run a cell of the student's; what it printed, the error that ended it."""
+        self.fresh()
+        error: BaseException | None = None
+        try:
+            with alarm(seconds):
+                result = self.shell.run_cell(source, store_history=False)
+            error = result.error_before_exec or result.error_in_exec
+        except BaseException as raised:
+            error = raised
+        told = [type(error).__name__, str(error)] if error else None
+        outputs, printed = self.outputs, self.printed
+        self.fresh()
+        return {"outputs": outputs, "error": told, "much": printed > self.most}
+
+    def setup(self, source: str, names: list[str], seconds: float) -> dict[str, Any]:
+        """Run a cell of the chapter in a namespace of its own, and hand its names to the student.
+
+        A helper of the chapter then goes on calling the chapter's other helpers, also where the student reuses a name.
+        """
+        self.fresh()
+        told = None
+        try:
+            with alarm(seconds):
+                exec(compile(self.shell.transform_cell(source), "<chapter>", "exec"), self.given)
+        except (Exception, Stopped) as error:
+            told = [type(error).__name__, str(error)]
+        self.shell.user_ns.update({name: self.given[name] for name in names if name in self.given})
+        return {"outputs": self.outputs, "error": told, "much": False}
+
+    def answers(self, names: list[str]) -> dict[str, Any]:
+        """The values of the student's names, for the checks."""
+        self.fresh()
+        self.wire.forget()
+        return {name: self.wire.encode(self.shell.user_ns[name]) for name in names if name in self.shell.user_ns}
 
 
-def _students_line(error: BaseException) -> str:
-    """Where in the student's own cells an error came up; nothing if it is the check's own."""
-    found = ""
-    trace = error.__traceback__
-    while trace:
-        file = trace.tb_frame.f_code.co_filename
-        if "ipykernel_" in file or "<ipython-input" in file:
-            line = linecache.getline(file, trace.tb_lineno).strip()
-            found = f"This came up in your line `{line}`:" if line else found
-        trace = trace.tb_next
-    return found
-
-
-def check(source: str, names: list[str], definitions: str = "") -> None:
-    """Run a check on the answer, which is found under `names`, after the definitions that it rests on.
-
-    Raises:
-        Exception: what the check raised, cut to a readable length.
-    """
-    put_back()
-    user = _shell().user_ns
-    space = {**_given, **{name: user[name] for name in names if name in user}}
-    exec(compile(definitions, "<check>", "exec"), space)
+def main() -> None:
+    builtins.input = lambda *_: (_ for _ in ()).throw(EOFError("nobody answers while this is graded"))
     try:
-        exec(compile(source, "<check>", "exec"), space)  # the check, from the instructor's notebook
-    except Exception as error:
-        if line := _students_line(error):
-            print(line)
-        message = str(error)
-        if len(message) > MESSAGE_LENGTH:
-            error.args = (message[:MESSAGE_LENGTH] + " …",)
-        raise
+        Student(int(sys.argv[2])).wire.serve_forever()
+    except Gone:
+        os._exit(0)  # the grader has hung up
+
+
+if __name__ == "__main__":
+    main()

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import time
 from dataclasses import asdict, dataclass, field
@@ -16,32 +15,18 @@ from nbgrader.apps import NbGraderAPI  # pyright: ignore[reportMissingImports]
 from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
     CheckCellMetadata,
     GetGrades,
-    LimitOutput,
     SaveAutoGrades,
 )
 
 from workshop.course.grading.course import config, gradebook
-from workshop.course.grading.execute import BoundedExecute
+from workshop.course.grading.execute import InSandbox
 from workshop.course.grading.feedback import Presentation, markdown
 from workshop.course.grading.rebuild import Unreadable, ids, read, rebuild
+from workshop.course.grading.sandbox import Limits
 from workshop.course.grading.submissions import readable
 
+RECORDED = {"fingerprint", "events", "error", "outcomes"}
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-
-
-def _limit(default: int, what: str) -> int:
-    return field(default=default, metadata={"for": what})
-
-
-@dataclass
-class Limits:
-    """What one submission may use."""
-
-    cell_seconds: int = _limit(20, "for a cell of the student's or a check")
-    notebook_seconds: int = _limit(600, "for a whole notebook, and of processor time for each of its kernels")
-    memory_mb: int = _limit(4096, "of memory for a kernel")
-    file_mb: int = _limit(64, "for a file that a notebook writes")
-    output_kilobytes: int = _limit(32, "kept of what one cell prints")
 
 
 @dataclass
@@ -75,6 +60,14 @@ class Job:
     def feedback(self) -> Path:
         return self.root / "feedback" / self.student / self.chapter / f"{self.chapter}.html"
 
+    def recorded(self) -> dict[str, Any]:
+        """The record of when it was graded; empty if it never was, or if the record is damaged."""
+        try:
+            record = json.loads(self.record.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return record if isinstance(record, dict) and record.keys() >= RECORDED else {}
+
     def fingerprint(self) -> str:
         """Another value whenever the submission, the assignment or the limits are others."""
         digest = hashlib.sha256(json.dumps(asdict(self.limits)).encode())
@@ -103,13 +96,7 @@ def _submitted(job: Job) -> tuple[Any, list[str]]:
 def _settings(job: Job) -> Any:
     """nbgrader's settings for this submission."""
     settings = config(job.root)
-    steps = [BoundedExecute, LimitOutput, SaveAutoGrades, CheckCellMetadata]
-    settings.Autograde.autograde_preprocessors = steps
-    settings.BoundedExecute.kernel_name = "executable-transformer"
-    settings.BoundedExecute.cell_seconds = job.limits.cell_seconds
-    settings.BoundedExecute.notebook_seconds = job.limits.notebook_seconds
-    settings.BoundedExecute.output_kilobytes = job.limits.output_kilobytes
-    settings.BoundedExecute.matplotlib_folder = str(job.root / "cache" / "matplotlib")
+    settings.Autograde.autograde_preprocessors = [InSandbox, SaveAutoGrades, CheckCellMetadata]
     settings.Application.log_level = "WARNING"
     return settings
 
@@ -125,33 +112,40 @@ def _outcomes(job: Job) -> dict[str, str]:
 
 def grade(job: Job) -> None:
     """Grade a submission and write its record; the record's `error` is set if nbgrader failed."""
-    start = time.monotonic()
-    os.environ |= {
-        "GRADING_MEMORY_MB": str(job.limits.memory_mb),
-        "GRADING_CPU_SECONDS": str(job.limits.notebook_seconds),
-        "GRADING_FILE_MB": str(job.limits.file_mb),
-    }
+    start, used = time.monotonic(), time.process_time()
+    InSandbox.limits, InSandbox.fonts = job.limits, job.root / "cache" / "matplotlib"
+    InSandbox.events, InSandbox.cpu_seconds = [], 0.0
     notebook, events = _submitted(job)
     target = job.root / "submitted" / job.student / job.chapter / f"{job.chapter}.ipynb"
     shutil.rmtree(target.parent, ignore_errors=True)
     target.parent.mkdir(parents=True)
     nbformat.write(notebook, target)
-    BoundedExecute.events = []
     outcome = NbGraderAPI(config=_settings(job)).autograde(job.chapter, job.student, force=True, create=True)
     record = {
         "student": job.student,
         "chapter": job.chapter,
         "file": readable(str(job.file)),
         "fingerprint": job.fingerprint(),
-        "events": [*events, *BoundedExecute.events],
+        "events": [*events, *InSandbox.events],
         "error": "" if outcome["success"] else outcome["log"][-3000:] + (outcome["error"] or ""),
         "outcomes": _outcomes(job) if outcome["success"] else {},
     }
     if outcome["success"]:
         write_feedback(job, record["events"])
-    job.record.parent.mkdir(parents=True, exist_ok=True)
     record["seconds"] = round(time.monotonic() - start, 1)
+    record["cpu_seconds"] = round(time.process_time() - used + InSandbox.cpu_seconds, 1)
+    _write(job, record)
+
+
+def _write(job: Job, record: dict[str, Any]) -> None:
+    job.record.parent.mkdir(parents=True, exist_ok=True)
     job.record.write_text(json.dumps(record, indent=1, ensure_ascii=False), "utf-8")
+
+
+def give_up(job: Job, message: str) -> None:
+    """The record of a submission on which the grader itself failed."""
+    about = {"student": job.student, "chapter": job.chapter, "file": readable(str(job.file)), "fingerprint": ""}
+    _write(job, {**about, "events": [], "error": readable(message), "outcomes": {}, "seconds": 0})
 
 
 def write_feedback(job: Job, events: list[str]) -> None:

@@ -1,103 +1,103 @@
-"""Several submissions at a time, each in a process of its own that cannot take the others down."""
+"""Several submissions at a time, in processes that are ended and replaced when one takes too long."""
 
 import contextlib
-import json
 import multiprocessing
 import os
-import resource
+import queue
 import signal
 import time
-from multiprocessing.connection import wait
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from multiprocessing.connection import Connection
 from typing import Any
 
-from workshop.course.grading.one import Job, grade
-from workshop.course.grading.submissions import readable
+from workshop.course.grading.one import Job, give_up, grade
 
-GRACE_SECONDS = 240  # beyond a notebook's own time, for nbgrader and for kernels to start
-
-
-def _given_up(job: Job, message: str) -> None:
-    """The record of a submission on which the grader itself failed."""
-    record = {"student": job.student, "chapter": job.chapter, "file": readable(str(job.file)), "fingerprint": ""}
-    job.record.parent.mkdir(parents=True, exist_ok=True)
-    record |= {"events": [], "error": message, "outcomes": {}, "seconds": 0}
-    job.record.write_text(json.dumps(record, indent=1), "utf-8")
+GRACE_SECONDS = 120  # beyond a notebook's own time, for nbgrader and for processes to start
 
 
-def _stop(process: Any) -> None:
-    """End a grading process. A kernel of its own ends by itself when it finds its parent gone."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.join()
-
-
-def _add_cpu_time(job: Job) -> None:
-    """Note the processor time of grader and kernels: it says more than a clock on a busy machine."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    record = json.loads(job.record.read_text("utf-8"))
-    record["cpu_seconds"] = round(sum(one.ru_utime + one.ru_stime for one in used), 1)
-    job.record.write_text(json.dumps(record, indent=1, ensure_ascii=False), "utf-8")
-
-
-def _in_a_group(job: Job) -> None:
+def _serve(connection: Connection, log: str) -> None:
     """The body of a grading process; silent, for nbgrader says much and it is all in the record."""
     os.setpgrp()
-    log = (job.root / "grading.log").open("a", buffering=1)
-    os.dup2(log.fileno(), 1)
-    os.dup2(log.fileno(), 2)
-    try:
-        grade(job)
-        _add_cpu_time(job)
-    except BaseException as error:
-        _given_up(job, f"{type(error).__name__}: {error}")
-        raise
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    with contextlib.suppress(EOFError):
+        while True:
+            job = connection.recv()
+            try:
+                grade(job)
+            except Exception as error:
+                give_up(job, f"{type(error).__name__}: {error}")
+            connection.send(True)
+
+
+class Worker:
+    """A process that grades one submission after the other."""
+
+    process: Any = None
+
+    def grade(self, job: Job) -> float:
+        """Grade one, within its time; the seconds that it took."""
+        began = time.monotonic()
+        job.record.unlink(missing_ok=True)  # that of an earlier file must not pass for this one's
+        try:
+            if self.process is None:
+                context = multiprocessing.get_context("spawn")
+                self.connection, theirs = context.Pipe()
+                self.process = context.Process(target=_serve, args=(theirs, str(job.root / "grading.log")))
+                self.process.start()
+                theirs.close()
+            self.connection.send(job)
+            if not self.connection.poll(job.limits.notebook_seconds + GRACE_SECONDS):
+                raise TimeoutError
+            self.connection.recv()
+        except TimeoutError:
+            self.stop()
+            give_up(job, f"no end after {time.monotonic() - began:.0f} s")
+        except (EOFError, OSError):
+            self.stop()
+            give_up(job, "the grading process ended without a word: see grading.log")
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        """End the process with the checker that it started; a sandbox ends with its checker."""
+        if self.process is not None:
+            for end in (os.killpg, os.kill):
+                with contextlib.suppress(ProcessLookupError):
+                    end(self.process.pid, signal.SIGKILL)
+            self.process.join()
+        self.process = None
 
 
 def grade_all(jobs: list[Job], at_once: int) -> None:
-    """Grade several at a time, each in a process of its own, with a line on each."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["workshop.course.grading.one"])  # nbgrader once, not for each submission
-    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[3])  # where the server finds it
-    running: dict[Any, tuple[Any, Job, float]] = {}
-    try:
-        _grade_all(jobs, at_once, context, running)
-    finally:  # Ctrl-C, for one: graders stand in groups of their own, which it does not reach
-        for process, _, _ in running.values():
-            _stop(process)
+    """Grade several at a time, with a line on each."""
+    start, free, workers = time.monotonic(), queue.SimpleQueue[Worker](), [Worker() for _ in range(at_once)]
+    for worker in workers:
+        free.put(worker)
+
+    def one(job: Job) -> float:
+        worker = free.get()
+        try:
+            return worker.grade(job)
+        finally:
+            free.put(worker)
+
+    with ThreadPoolExecutor(at_once) as pool:
+        futures = {pool.submit(one, job): job for job in jobs}
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                _show(futures[future], done, len(jobs), future.result(), start)
+        finally:  # Ctrl-C, for one: the processes stand in groups of their own, which it does not reach
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.stop()
 
 
-def _grade_all(jobs: list[Job], at_once: int, context: Any, running: dict[Any, tuple[Any, Job, float]]) -> None:
-    waiting, done, start = list(reversed(jobs)), 0, time.monotonic()
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            job = waiting.pop()
-            job.record.unlink(missing_ok=True)  # that of an earlier file must not pass for this one's
-            process = context.Process(target=_in_a_group, args=(job,))
-            process.start()
-            running[process.sentinel] = (process, job, time.monotonic())
-        for sentinel in wait(list(running), timeout=1):
-            process, job, began = running.pop(sentinel)
-            process.join()
-            if not job.record.exists():
-                _given_up(job, "the grading process ended without a word: see grading.log")
-            done += 1
-            _show(job, done, len(jobs), began, start)
-        for sentinel, (process, job, began) in list(running.items()):
-            if time.monotonic() - began > job.limits.notebook_seconds + GRACE_SECONDS:
-                _stop(process)
-                _given_up(job, f"no end after {time.monotonic() - began:.0f} s")
-                running.pop(sentinel)
-                done += 1
-                _show(job, done, len(jobs), began, start)
-
-
-def _show(job: Job, done: int, total: int, began: float, start: float) -> None:
+def _show(job: Job, done: int, total: int, seconds: float, start: float) -> None:
     """One line on a graded submission, with an estimate of what is left."""
-    now = time.monotonic()
-    left = (now - start) / done * (total - done)
-    record = json.loads(job.record.read_text("utf-8"))
-    notes = "; ".join(record["events"]) or ("THE GRADER FAILED" if record["error"] else "")
-    line = f"[{done}/{total}] {job.chapter}, {job.student}: {now - began:.0f} s, about {left / 60:.0f} min left"
+    left = (time.monotonic() - start) / done * (total - done)
+    record = job.recorded()
+    notes = "; ".join(record.get("events", [])) or ("THE GRADER FAILED" if record.get("error", True) else "")
+    line = f"[{done}/{total}] {job.chapter}, {job.student}: {seconds:.0f} s, about {left / 60:.0f} min left"
     print(f"{line}. {notes}" if notes else line, flush=True)

@@ -9,13 +9,17 @@ import ast
 import copy
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
+from workshop.course.grading.submissions import readable
+
 MAX_MB = 20
 PLAIN_TYPES = {"code", "markdown"}
+BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
@@ -50,7 +54,7 @@ def read(path: Path) -> Any:
 def _plain(cell: Any) -> Any:
     """A cell with its type, source, names and pasted pictures, and nothing else that a file may bring."""
     source = cell.get("source", "")
-    source = "".join(map(str, source)) if isinstance(source, list) else str(source)
+    source = readable("".join(map(str, source)) if isinstance(source, list) else str(source))
     make = nbformat.v4.new_code_cell if cell["cell_type"] == "code" else nbformat.v4.new_markdown_cell
     plain = make(source)
     metadata = cell.get("metadata")
@@ -67,8 +71,10 @@ def _pictures(attachments: Any) -> dict[str, dict[str, str]]:
     found = {}
     for name, kinds in (attachments if isinstance(attachments, dict) else {}).items():
         held = kinds.items() if isinstance(kinds, dict) else ()
-        if pictures := {kind: data for kind, data in held if kind in PICTURES and isinstance(data, str)}:
-            found[str(name)] = pictures
+        if pictures := {
+            kind: data for kind, data in held if kind in PICTURES and isinstance(data, str) and BASE64.fullmatch(data)
+        }:
+            found[readable(str(name))] = pictures
     return found
 
 

@@ -86,6 +86,8 @@ def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
 def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: str) -> Submission | str:
     """What a file is, by where it lies; or why it is left out."""
     folders = [*file.relative_to(top).parts[:-1]]
+    if file.is_symlink():
+        return "a link to another file, left out"
     if file.suffix.lower() != ".ipynb":
         return "not a notebook of a student, left out"
     moodle = next((part for part in folders if MOODLE.match(part)), "")

@@ -8,9 +8,9 @@ from workshop.course.grading.marks import Marks
 COMMONEST = 3
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 CHEATING = """\
-Marks of the machine rest on the students' honesty as every marking of code does that runs in one process: the checks
-withstand accidents and simple tricks, but not code that looks for the grader, and the chapter's solutions are public
-in the book's repository. Ask about answers that surprise you."""
+The checks run outside the students' processes, on plain copies of the answers. A determined student can still call the
+library's function where an exercise asks for the student's own, and the chapter's solutions are public in the book's
+repository. Ask about answers that surprise you."""
 
 
 def alike(message: str) -> str:

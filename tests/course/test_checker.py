@@ -1,0 +1,173 @@
+"""The wall between a submission and its checks: what crosses it, and what a check sees of the student's functions."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib import BASE
+from workshop.course.grading.checker import Chapter, Run
+from workshop.course.grading.sandbox import WITHOUT, Limits, missing
+from workshop.course.grading.wire import Unknown, Wire
+
+
+def crossed(value: Any) -> Any:
+    """A value as it arrives from a student."""
+    encoded = Wire(None, is_grader=False).encode(value)  # type: ignore[arg-type]
+    return Wire(None, is_grader=True).decode(json.loads(json.dumps(encoded)))  # type: ignore[arg-type]
+
+
+class List(list[Any]):
+    __len__ = lambda self: 5  # noqa: E731
+
+
+class Float(float):
+    __abs__ = lambda self: 0.0  # noqa: E731
+
+
+class Array(np.ndarray):
+    def __array_function__(self, *_: Any, **__: Any) -> bool:
+        return True
+
+
+class Tensor(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, *_: Any, **__: Any) -> bool:
+        return True
+
+
+PLAIN = [None, True, 3, 2**70, 0.1, float("inf"), "word", "\ud800", 1 + 2j, [1, [2.5]], (1, "a"), {(1, 2): [3]}, {1, 2}]
+
+
+@pytest.mark.parametrize("value", PLAIN)
+def test_plain_values_cross_as_they_are(value: Any) -> None:
+    found = crossed(value)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "same"),
+    [
+        (List([1]), list, [1]),
+        (Float(-2.5), float, -2.5),
+        (np.float32(0.5), float, 0.5),
+        (np.int64(3), int, 3),
+        (range(3), list, [0, 1, 2]),
+        ((x for x in "ab"), list, ["a", "b"]),
+        ({1: 2}.items(), list, [(1, 2)]),
+        (torch.Size([2, 3]), tuple, (2, 3)),
+        (np.array(["a", "b"]), list, ["a", "b"]),
+    ],
+)
+def test_a_subclass_arrives_as_what_it_stands_for(value: Any, kind: type, same: Any) -> None:
+    found = crossed(value)
+    assert type(found) is kind
+    assert found == same
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.bool, torch.int64])
+def test_tensors_and_arrays_arrive_as_plain_ones(dtype: torch.dtype) -> None:
+    for shape in ((), (3,), (2, 0), (2, 3)):
+        tensor = torch.ones(shape).to(dtype)
+        for sent in (tensor, nn.Parameter(tensor.float()).to(dtype)):
+            found = crossed(sent)
+            assert type(found) is torch.Tensor
+            assert torch.equal(found, tensor)
+            assert found.dtype == dtype
+    lying = crossed(np.zeros(2).view(Array))
+    assert type(lying) is np.ndarray
+    assert not np.allclose(lying, 1)
+    assert type(crossed(torch.Tensor._make_subclass(nn.Parameter, torch.ones(2)))) is torch.Tensor
+
+
+def test_a_configuration_crosses_and_other_objects_keep_their_names_alone() -> None:
+    assert crossed(BASE) == BASE
+    found = crossed(object())
+    assert isinstance(found, Unknown)
+    assert type(found).__name__ == "object"
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        ["module", "gASVHQAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAR0cnVllIWUUpQu"],
+        ["array", "|O", [1], "AAAAAAAAAAA="],
+        ["array", "<f8", [5], "AAAAAAAAAAA="],
+        ["tensor", "load", [1], "AAAA", None, False],
+        ["configuration", "Path", {}],
+        ["set", [["list", []]]],
+        ["eval", "1"],
+        [],
+        float("nan"),
+        ["array", "<f8", [1], "AAAAAAAA+H8="],
+    ],
+)
+def test_what_no_honest_process_sends_is_refused(encoded: Any) -> None:
+    with pytest.raises((ValueError, TypeError, AttributeError, IndexError)):
+        Wire(None, is_grader=True).decode(encoded)  # type: ignore[arg-type]
+
+
+SETUP = "import torch\nfrom torch import nn\nfrom torch.nn import functional as F\nhelper = lambda x: x + 1"
+STUDENT = """
+helper = torch.softmax = None
+def in_place(numbers):
+    numbers.append(7)
+def tie(one, other):
+    other.weight = one.weight
+def share(one, other):
+    other.weight.data = one.weight.data
+def scale(layer):
+    with torch.no_grad():
+        layer.weight[0] *= 2
+def squares(x):
+    return [x ** 2, x.sum()]
+def ask(function):
+    return function(torch.ones(2)) + function(2)
+def fail():
+    raise RuntimeError("no")
+"""
+CHECKS = {
+    "lists change in place": "given = [1]; in_place(given); assert given == [1, 7]",
+    "parameters are tied": "a, b = nn.Linear(2, 2), nn.Linear(2, 2); w = a.weight; tie(a, b); "
+    "assert b.weight is a.weight is w",
+    "memory is shared": "a, b = nn.Linear(2, 2), nn.Linear(2, 2); share(a, b); "
+    "assert a.weight is not b.weight; assert a.weight.data_ptr() == b.weight.data_ptr()",
+    "weights change": "a = nn.Linear(2, 2); w = a.weight.detach().clone(); scale(a); "
+    "assert torch.equal(a.weight, w * torch.tensor([[2.0], [1.0]]))",
+    "gradients pass": "x = torch.tensor([1.0, 3.0], requires_grad=True); a, b = squares(x); "
+    "(a.sum() + 5 * b).backward(); assert x.grad.tolist() == [7.0, 11.0]",
+    "functions call back": "seen = []; assert ask(lambda x: seen.append(x) or helper(x)).tolist() == [5.0, 5.0]; "
+    "assert len(seen) == 2",
+    "errors keep their class": "try:\n    fail()\nexcept RuntimeError as error:\n    assert str(error) == 'no'\n"
+    "else:\n    raise AssertionError",
+    "patches stay outside": "assert torch.softmax(torch.zeros(2), 0).tolist() == [0.5, 0.5]",
+    "a wrong answer fails": "assert squares(torch.ones(1)) == 5, 'it is 4'",
+}
+
+
+@pytest.mark.slow
+def test_a_check_uses_the_students_functions_as_if_they_were_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
+    names = ["in_place", "tie", "share", "scale", "squares", "ask", "fail"]
+    cells = [{"id": "s", "role": "setup", "name": "s", "source": SETUP, "names": ["torch", "helper"], "answer": ""}]
+    cells.append({"id": "a", "role": "student", "name": "a", "source": STUDENT, "names": [], "answer": ""})
+    for name, source in CHECKS.items():
+        cells.append({"id": name, "role": "check", "name": name, "source": source, "names": names, "answer": name})
+    run = Run(cells, Chapter(cells), Limits(), tmp_path)
+    _, _, *outputs = run.whole()
+    failed = {
+        name: output["evalue"]
+        for name, found in zip(CHECKS, outputs, strict=True)
+        for output in found
+        if output["output_type"] == "error"
+    }
+    assert failed == {"a wrong answer fails": "it is 4"}
+    assert run.events == []

@@ -1,0 +1,102 @@
+"""What the tests of the built site share: its pages, a page opened and settled, what goes wrong on it."""
+
+import os
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from workshop.site.book_index import pages_in_order
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "_build" / "html"
+CHAPTERS = [path.relative_to(ROOT).with_suffix(".html").as_posix() for path in pages_in_order(ROOT)]
+PAGES = [*CHAPTERS, "search.html", "genindex.html"]
+# True once MathJax has finished and every chart is drawn or has failed.
+SETTLED = """async () => {
+  if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
+  return [...document.querySelectorAll('.vega-chart')].every(c => c.querySelector('svg.marks, canvas.marks, .error'));
+}"""
+DRAWN_IN = "theme => [...document.querySelectorAll('.vega-chart')].every(chart => chart.dataset.drawn === theme)"
+
+TRANSITIONS = """() => Promise.allSettled(
+  document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))"""
+
+
+def unavailable(reason: str) -> None:
+    """Skip, or fail where the browser tests must run."""
+    if os.environ.get("TRANSFORMER_LIB_REQUIRE_BROWSER") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def chromium() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
+
+
+def recorded(page: Page, origin: str) -> list[str]:
+    """A list that fills with whatever goes wrong on the page: foreign or failed requests, messages, errors."""
+    faults: list[str] = []
+
+    def on_request(request: Any) -> None:
+        if not request.url.startswith((origin, "data:", "blob:")):
+            faults.append(f"request to another host: {request.url}")
+
+    def on_console(message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            faults.append(f"console: {message.text}")
+
+    def on_response(response: Any) -> None:
+        if response.status >= 400:
+            faults.append(f"{response.status} for {response.url}")
+
+    page.on("request", on_request)
+    page.on("response", on_response)
+    page.on("requestfailed", lambda request: faults.append(f"failed: {request.url} ({request.failure})"))
+    page.on("console", on_console)
+    page.on("pageerror", lambda error: faults.append(f"script: {error.message}"))
+    return faults
+
+
+def opened(page: Page, url: str, theme: str = "light") -> None:
+    """Open a page in a theme and wait until it is drawn."""
+    page.add_init_script(f"for (const key of ['mode', 'theme']) localStorage.setItem(key, '{theme}');")
+    page.goto(url, wait_until="load")
+    page.wait_for_function(SETTLED)
+
+
+def unfolded(page: Page) -> None:
+    """Open the folded boxes: what is in them counts too."""
+    page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.wait_for_function("[...document.images].every(image => image.complete)")
+
+
+def turned(page: Page, theme: str, width: int) -> None:
+    """The same page in another theme and width, as a reader's own switch does it, with its charts drawn anew."""
+    page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_function(DRAWN_IN, arg=theme)
+    if page.locator(".vega-chart").count():
+        page.wait_for_timeout(400)  # charts are fitted to a new width a moment after it
+    page.evaluate(TRANSITIONS)
+
+
+class Links(HTMLParser):
+    """The ids of a page and the addresses it names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.targets: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name in {"id", "name"} and value:
+                self.ids.add(value)
+            elif name in {"href", "src"} and value:
+                self.targets.append(value)

@@ -1,0 +1,69 @@
+"""The built site and a browser. Needs `make book` and Chromium.
+
+Without one of them the tests are skipped; TRANSFORMER_LIB_REQUIRE_BROWSER=1 turns that into a failure. CHROMIUM names
+the browser where it is not found.
+"""
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import SITE, chromium, unavailable
+from playwright.sync_api import BrowserContext, sync_playwright
+
+CHROMIUM_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def site() -> Path:
+    if not (SITE / "index.html").exists():
+        unavailable("the site is not built: run `make book` first")
+    return SITE
+
+
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def origins(site: Path) -> Iterator[dict[str, str]]:
+    """The site as a server gives it and as files."""
+    handler = functools.partial(QuietHandler, directory=str(site))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield {"http": f"http://127.0.0.1:{server.server_port}/", "file": f"{site.as_uri()}/"}
+        server.shutdown()
+        thread.join()
+
+
+# Of a module, not of the session: Playwright's event loop would stand in the way of other tests that have their own.
+@pytest.fixture(scope="module")
+def context(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """A browser with a fresh profile."""
+    path = chromium()
+    if path is None:
+        unavailable("Chromium is not installed: the pages cannot be opened")
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("profile"),
+            executable_path=path,
+            args=CHROMIUM_ARGUMENTS,
+            viewport={"width": 1280, "height": 900},
+        )
+        context.set_default_timeout(120_000)  # beside other work a page takes its time
+        yield context
+        context.close()

@@ -1,0 +1,235 @@
+"""The drawings: in step with what draws them, described, legible in both schemes, without colour and on a phone."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from browser import chromium, unavailable
+from docutils import nodes
+from docutils.frontend import get_default_settings
+from docutils.utils import new_document
+from playwright.sync_api import Page, sync_playwright
+
+from transformer_lib.plots import COLOURS as CHART_COLOURS
+from workshop.site import book_charts
+from workshop.site.drawings import DRAWINGS, FOLDER, canvas, description, files
+from workshop.site.svg_canvas import COLOURS, SMALL, STYLES, TINT, Canvas
+
+STATIC = FOLDER.parent
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = [draw.__name__ for draw in DRAWINGS]
+ROLES = ("query", "key", "value", "memory", "state")
+# Words over words, over a line or over the edge of a box, and words that leave the drawing.
+FAULTS = """() => {
+  const faults = [], svg = document.querySelector('svg'), { width, height } = svg.viewBox.baseVal;
+  const inked = text => {  // the box of its letters, without the room above and below them
+    const { x, y, width, height } = text.getBBox();
+    return { left: x, right: x + width, top: y + 0.2 * height, bottom: y + 0.78 * height, words: text.textContent };
+  };
+  const words = [...svg.querySelectorAll('text')].map(inked);
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  words.forEach((a, i) => {
+    if (a.left < 3 || a.right > width - 3 || a.top < 2 || a.bottom > height - 2) faults.push(`outside: ${a.words}`);
+    for (const b of words.slice(i + 1)) if (meet(a, b)) faults.push(`on each other: ${a.words} | ${b.words}`);
+    for (const line of svg.querySelectorAll('path, polygon, circle')) {
+      const around = line.getBBox(), half = line.getAttribute('stroke-width') / 2 || 0;
+      if (a.left > around.x + around.width + half || a.right < around.x - half) continue;
+      if (a.top > around.y + around.height + half || a.bottom < around.y - half) continue;
+      for (let at = 0; at <= line.getTotalLength(); at += 1) {
+        const { x, y } = line.getPointAtLength(at);
+        if (meet(a, { left: x - half, right: x + half, top: y - half, bottom: y + half })) {
+          faults.push(`a line through: ${a.words}`);
+          break;
+        }
+      }
+    }
+    for (const box of svg.querySelectorAll('rect[stroke]')) {
+      const { x, y, width, height } = box.getBBox();
+      const edges = { left: x, right: x + width, top: y, bottom: y + height };
+      const inside = a.left > x + 1 && a.right < x + width - 1 && a.top > y && a.bottom < y + height;
+      if (meet(a, edges) && !inside) faults.push(`over the edge of a box: ${a.words}`);
+    }
+  });
+  return faults;
+}"""
+
+
+@pytest.fixture(scope="module")
+def blank() -> Iterator[Page]:
+    """An empty page of a browser."""
+    path = chromium()
+    if path is None:
+        unavailable("Chromium is not installed: nothing can be measured")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield browser.new_page(viewport={"width": 390, "height": 900})
+        browser.close()
+
+
+def tree(name: str) -> ET.Element:
+    return ET.fromstring((FOLDER / f"{name}.svg").read_text("utf-8"))
+
+
+def palettes() -> dict[str, dict[str, str]]:
+    """Role → colour, in each scheme of the book."""
+    css = (STATIC / "book.css").read_text("utf-8")
+    return {"light": COLOURS, "dark": dict(re.findall(r"--drawing-(\w+): (#[0-9a-f]{6});", css))}
+
+
+def rgb(colour: str) -> list[float]:
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """The ratio of WCAG 2: from 1 for the same colour to 21 for black on white."""
+    linear = [[c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour] for colour in (one, other)]
+    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
+def mixed(colour: str, ground: str, share: float) -> list[float]:
+    return [share * c + (1 - share) * g for c, g in zip(rgb(colour), rgb(ground), strict=True)]
+
+
+def test_the_files_are_what_the_module_draws() -> None:
+    stale = [path.name for path, text in files().items() if not path.exists() or path.read_text("utf-8") != text]
+    assert stale == [], "run `python -m workshop.site.drawings`"
+    assert {path.stem for path in FOLDER.iterdir()} == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drawing_says_what_it_shows(name: str) -> None:
+    svg = tree(name)
+    title, words = svg.find(f"{SVG}title"), svg.find(f"{SVG}desc")
+    assert title is not None
+    assert words is not None
+    assert svg.get("role") == "img"
+    assert (svg.get("aria-labelledby"), svg.get("aria-describedby")) == (title.get("id"), words.get("id"))
+    assert 8 <= len(title.text or "") <= 40
+    assert 200 <= len(words.text or "") <= 1000
+    assert "{" not in (words.text or "")
+
+
+def test_several_drawings_fit_on_one_page() -> None:
+    ids = [element.get("id") for name in NAMES for element in tree(name).iter() if element.get("id")]
+    assert len(ids) == len(set(ids)) == 2 * len(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_letters_are_large_enough_on_a_phone(name: str) -> None:
+    svg = tree(name)
+    assert (svg.get("viewBox") or "").startswith("0 0 360 ")
+    sizes = [float(element.get("font-size", "0")) for element in svg.iter(f"{SVG}text")]
+    sizes += [float(part.get("font-size", "12")) for part in svg.iter(f"{SVG}tspan")]
+    assert min(sizes) >= SMALL == 11
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_colour_is_one_of_the_roles(name: str) -> None:
+    allowed = {f"var(--drawing-{role}, {colour})" for role, colour in COLOURS.items()} | {"none"}
+    found = {value for part in tree(name).iter() for key in ("fill", "stroke") if (value := part.get(key))}
+    assert found <= allowed
+    assert len(found) > 3
+
+
+def test_the_colours_are_those_of_the_charts() -> None:
+    script = (STATIC / "book-chart-colours.js").read_text("utf-8")
+    pairs = dict(re.findall(r'"(#[0-9a-f]{6})": "(#[0-9a-f]{6})"', script))
+    light, dark = palettes()["light"], palettes()["dark"]
+    assert {light[role] for role in ROLES} <= set(CHART_COLOURS)
+    assert len({light[role] for role in ROLES}) == len(ROLES)
+    assert dark.keys() == light.keys()
+    assert {role: dark[role] for role in dark if role != "ground"} == {
+        role: pairs[light[role]] for role in light if role != "ground"
+    }
+    assert f'DARK_CARD = "{dark["ground"]}"' in script
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_words_and_lines_stand_out(scheme: str) -> None:
+    palette = palettes()[scheme]
+    ground = palette["ground"]
+    for role in (*ROLES, "line"):
+        behind = mixed(palette[role], ground, 2 * TINT if role == "line" else TINT)
+        assert contrast(rgb(palette["ink"]), behind) >= 4.5
+        assert contrast(rgb(palette[role]), rgb(ground)) >= 3, role
+
+
+def test_the_roles_differ_without_colour() -> None:
+    shapes = [STYLES[role] for role in ROLES]
+    for (corner, dashes, width), (other_corner, other_dashes, other_width) in combinations(shapes, 2):
+        assert dashes != other_dashes or abs(corner - other_corner) > 20 or abs(width - other_width) >= 1
+
+
+def test_the_lookup_shows_what_attention_computes() -> None:
+    query, key = torch.tensor([3.0, 0]), torch.tensor([[0.0, 1], [1, 0], [0, 0]])
+    weights = (key @ query).softmax(dim=0)
+    found = weights @ torch.tensor([[0.0, 4], [7, 0], [0, 0]])
+    words = [text.text for text in tree("lookup").iter(f"{SVG}text")]
+    assert [word for word in words if re.fullmatch(r"0\.\d{3}", word or "")] == [f"{w:.3f}" for w in weights.tolist()]
+    assert "found ({:.1f}, {:.1f})".format(*found.tolist()) in words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_lies_on_the_words(blank: Page, name: str) -> None:
+    blank.set_content((FOLDER / f"{name}.svg").read_text("utf-8"))
+    assert blank.evaluate(FAULTS) == []
+
+
+@pytest.mark.slow
+def test_a_drawing_with_faults_is_found_out(blank: Page) -> None:
+    bad = Canvas("Bad", "", [], "")
+    bad.text(100, 60, "crossed out")
+    bad.arrow((50, 56), (150, 56))
+    bad.text(100, 90, "one")
+    bad.text(104, 92, "another")
+    bad.box(200, 130, 40, 20, "far too long for it")
+    bad.text(350, 160, "cut off")
+    blank.set_content(bad.svg("bad"))
+    kinds = {fault.split(":")[0] for fault in blank.evaluate(FAULTS)}
+    assert kinds == {"a line through", "on each other", "over the edge of a box", "outside"}
+
+
+def test_a_page_holds_the_drawing_itself() -> None:
+    page = new_document("page.md", get_default_settings())
+    page += nodes.figure("", nodes.image(uri="book/_static/drawings/mask.svg"), nodes.caption("", "A caption"))
+    page += nodes.image(uri="book/_static/translation.svg", alt="Another picture")
+    app = SimpleNamespace(srcdir=FOLDER.parents[2])
+    book_charts.embed_drawings(app, page, "page")  # type: ignore[arg-type]
+    assert [node["uri"] for node in page.findall(nodes.image)] == ["book/_static/translation.svg"]
+    raw = next(page.findall(nodes.raw))
+    assert raw["format"] == "html"
+    assert raw.astext() == (FOLDER / "mask.svg").read_text("utf-8")
+
+
+def test_the_description_is_the_text_for_a_notebook() -> None:
+    text = description(FOLDER / "shift_right.svg")
+    assert text.startswith("Shifted right: The target with both marks is <bos> sieben")
+    assert description(STATIC / "translation.svg") == ""
+
+
+def test_a_notebook_shows_the_drawing_with_its_description() -> None:
+    notebook = (FOLDER.parents[2] / "notebooks" / "attention.ipynb").read_text("utf-8")
+    shown = re.search(r"!\[(.*?)\]\((https://[^)]*/raw/main/)book/_static/drawings/attention\.svg\)", notebook)
+    assert shown
+    assert shown[1].replace("\\\\", "") == description(FOLDER / "attention.svg")
+
+
+def test_one_drawing_shows_the_whole_model() -> None:
+    """Around each of the five sub-layers a residual arrow: thick and solid, and so many more than without."""
+    words = [text.text for text in tree("transformer").iter(f"{SVG}text")]
+    assert words.count("add & norm") == words.count("dropout") - 2 == 5  # two more behind the embeddings
+    arrows = [part for part in canvas(DRAWINGS[0]).parts if part.startswith("<path") and part.count("Q") == 2]
+    assert sum("--drawing-state" in part for part in arrows) == 5
+
+
+@pytest.mark.parametrize("chapter", sorted((STATIC.parent).glob("*.md")), ids=lambda path: path.stem)
+def test_a_chapter_shows_drawings_that_exist(chapter: Path) -> None:
+    named = re.findall(r"_static/drawings/([\w.]+)", chapter.read_text("utf-8"))
+    assert set(named) <= {f"{name}.svg" for name in NAMES}

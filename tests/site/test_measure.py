@@ -1,0 +1,89 @@
+"""The book's measure: no chapter grows, no loop is listed more often, and a ceiling follows a chapter down."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workshop.site.address import Address
+from workshop.site.book_index import Index, read_page
+from workshop.site.measure import excess, lowered, measure, measured
+from workshop.site.plain_markdown import Plain
+
+CEILINGS = tomllib.loads(Path(__file__).with_name("measure.toml").read_text("utf-8"))
+SLACK = 1.1  # a ceiling may stand this much above what a chapter has come down to
+PAGE = """\
+:::{admonition} How many?
+:class: question
+**You will be able to** count four words.
+:::
+Two words, [a link](of_no.md) and $x + y$.
+
+| no | prose |
+|---|---|
+```{code-cell} ipython3
+shown = 1
+
+assert shown
+```
+```{code-cell} ipython3
+:tags: [hide-input]
+assert folded(description="a picture")
+```
+```{literalinclude} ../module.py
+:pyobject: listed
+```
+:::{admonition} For experts
+:class: dropdown
+Folded words.
+:::
+## Exercises
+After them no word counts.
+```{code-cell} ipython3
+assert but_an_assert_does
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def over() -> dict[str, dict[str, int]]:
+    return excess(*measured())
+
+
+def test_what_a_reader_sees_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "module.py").write_text("def listed():\n    assert True\n\n\nleft_out = 1\n", "utf-8")
+    (tmp_path / "book").mkdir()
+    file = tmp_path / "book" / "page.md"
+    file.write_text(PAGE, "utf-8")
+    page = read_page(file)
+    found = measure(page, Plain(page, Index([page]), Address("owner", "name"), tmp_path))
+    assert found == {"words": 8 + 2 + 2 + 2, "lines": 2 + 2, "asserts": 1 + 1 + 1, "figures": 1}
+
+
+def test_no_chapter_grows_and_no_loop_is_listed_again(over: dict[str, dict[str, int]]) -> None:
+    grown = {
+        f"{name} {what}": f"{number}, ceiling {CEILINGS.get(name, {}).get(what, 'at the goal')}"
+        for name, figures in over.items()
+        for what, number in figures.items()
+        if number > CEILINGS.get(name, {}).get(what, 0)
+    }
+    assert not grown, "cut the chapter, or move into a folded box, a hidden cell or a test what it has too much"
+
+
+def test_a_ceiling_follows_a_chapter_down(over: dict[str, dict[str, int]]) -> None:
+    loose = [
+        f"{name} {what}: ceiling {most}, now {over.get(name, {}).get(what, 'at the goal')}"
+        for name, figures in CEILINGS.items()
+        for what, most in figures.items()
+        if most > SLACK * over.get(name, {}).get(what, 0)
+    ]
+    assert not loose, "run `python -m workshop.site.measure --lower tests/site/measure.toml`"
+
+
+def test_ceilings_never_rise() -> None:
+    over: dict[str, Any] = {"a": {"words": 1800, "lines": 300}, "loops": {"softmax": 3}}
+    text = lowered(
+        {"a": {"words": 1700, "lines": 400, "asserts": 9}, "b": {"words": 1600}, "loops": {"softmax": 2}}, over
+    )
+    assert tomllib.loads(text) == {"a": {"words": 1700, "lines": 300}, "loops": {"softmax": 2}}

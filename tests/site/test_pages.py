@@ -1,0 +1,203 @@
+"""Every page of the built site in a browser, visited once: it is whole, quiet, light, legible and accessible, on a
+wide screen and on a phone, in the light and the dark scheme, from a server, from a file and on paper.
+
+A visit collects what there is to see; the tests read it. axe is in tests/site/vendor and is never served.
+"""
+
+import gzip
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHAPTERS, PAGES, ROOT, SITE, opened, recorded, turned, unfolded
+from playwright.sync_api import BrowserContext, Page
+
+pytestmark = pytest.mark.slow
+
+FACTS = """() => ({
+  formulas: document.querySelectorAll('.math.notranslate').length,
+  typeset: [...document.querySelectorAll('.math.notranslate')].filter(m => m.querySelector('mjx-container')).length,
+  spoken: [...document.querySelectorAll('.math.notranslate')].filter(m => m.querySelector('mjx-assistive-mml')).length,
+  loose: [...document.querySelectorAll('span.math')].map(m => m.nextSibling)
+    .filter(next => next?.nodeType === Node.TEXT_NODE && /^[.,;:]/.test(next.data)
+      && getComputedStyle(next.parentElement).whiteSpace !== 'nowrap').map(next => next.data),
+  formulaErrors: [...document.querySelectorAll('mjx-merror')].map(e => e.textContent),
+  charts: document.querySelectorAll('.vega-chart').length,
+  drawn: document.querySelectorAll('.vega-chart svg.marks, .vega-chart canvas.marks').length,
+  unnamed: [...document.querySelectorAll('.vega-chart')].filter(c => !c.querySelector('[aria-label]')).length,
+  chartErrors: [...document.querySelectorAll('.vega-chart .error')].map(e => e.textContent),
+  pictures: [...document.images].filter(i => !i.complete || !i.naturalWidth || !i.alt).map(i => i.outerHTML),
+  theme: document.documentElement.dataset.theme,
+  overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+})"""
+# Bars, buttons and menus; and what sticks out on the right of an A4 page between its margins.
+PAPER = """() => {
+  const shown = element => element.getClientRects().length > 0;
+  const article = document.querySelector('article');
+  return {
+    furniture: [...document.querySelectorAll('.bd-sidebar, .bd-header, .bd-header-article, .prev-next-footer,'
+      + '.bd-footer, .bd-footer-content, .headerlink, .copybtn, button, .vega-bindings, #jb-print-docs-body, dialog')]
+      .filter(shown).map(element => element.className || element.tagName),
+    titles: [...document.querySelectorAll('h1')].filter(shown).length,
+    outside: [...article.querySelectorAll('pre, table, img, svg.marks, p, figure')].filter(shown)
+      .filter(element => element.getBoundingClientRect().right > innerWidth + 1)
+      .map(element => element.outerHTML.slice(0, 120)),
+    cut: [...article.querySelectorAll('pre, .vega-chart, .cell_output, .pst-scrollable-table-container')].filter(shown)
+      .filter(element => element.scrollWidth > element.clientWidth + 1)
+      .filter(element => getComputedStyle(element).overflowX !== 'visible').map(element => element.className),
+  };
+}"""
+AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
+# What is there a hundred times over is looked at once: of a chart's table the first rows; of the words of a listing,
+# whose colours are all that could be wrong, one of each kind, by CONTRASTS.
+THINNED = """() => {
+  for (const listing of document.querySelectorAll('pre')) listing.textContent = listing.textContent;
+  for (const row of document.querySelectorAll('.chart-data-frame tr:nth-child(n + 4)')) row.remove();
+}"""
+# The names inside a drawing and its table depend neither on the width nor on the theme.
+NARROW = {"exclude": [[".vega-chart svg"], [".chart-data-frame table"]]}
+# What axe cannot see: a text in a drawing on what lies behind it, and marks on their ground. Ratios of WCAG 2.2:
+# 1.4.3 for text, 1.4.11 for marks.
+CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
+FINDINGS = """async (context) => {
+  const {violations} = await axe.run(context ?? document, {resultTypes: ['violations'], preload: false});
+  return violations.flatMap(({id, nodes}) => nodes.map((n) => `${id}: ${n.target.join(' ')}: ${n.failureSummary}`));
+}"""
+FRONT = (CHAPTERS[0], "search.html")
+FIRST_VISIT = 1_000_000  # bytes, gzipped: everything that a page needs from an empty cache
+NEXT_PAGE = 150_000  # its own HTML and pictures; the rest is in the cache by then
+PACKED = {".png", ".jpg", ".woff", ".woff2"}  # a server sends these as they are
+
+
+@dataclass
+class Visit:
+    """What a page asks for, from an empty cache, and what is on it."""
+
+    name: str
+    files: set[str] = field(default_factory=set)
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    facts: dict[tuple[str, str, int], dict[str, Any]] = field(default_factory=dict)
+    paper: dict[str, Any] = field(default_factory=dict)
+    faint: dict[str, list[str]] = field(default_factory=dict)
+    axe: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+
+
+def from_a_server(page: Page, origin: str, visit: Visit) -> None:
+    """Light and wide, on paper, then turned to the dark scheme and to a phone."""
+    files: set[str] = set()
+    page.on("request", lambda request: files.add(request.url.removeprefix(origin).split("?")[0].split("#")[0]))
+    visit.faults["http"] = recorded(page, origin)
+    opened(page, origin + visit.name)
+    page.evaluate("document.fonts.ready.then(() => null)")
+    visit.files = {file for file in files if not file.startswith(("data:", "blob:"))}
+    if visit.name in CHAPTERS:
+        page.set_viewport_size({"width": 665, "height": 1000})  # 176 mm at 96 pixels an inch
+        page.emulate_media(media="print")
+        visit.paper = page.evaluate(PAPER)
+        page.emulate_media(media="screen")
+    unfolded(page)
+    turned(page, "light", 1280)
+    visit.facts["http", "light", 1280] = page.evaluate(FACTS)
+    visit.faint["light"] = page.evaluate(CONTRASTS)
+    turned(page, "dark", 390)
+    visit.faint["dark"] = page.evaluate(CONTRASTS)
+    page.evaluate(THINNED)
+    page.evaluate(AXE)
+    visit.axe["dark", 390] = page.evaluate(FINDINGS, NARROW)
+    # The colours of the bars around a page are those of every page.
+    for theme, width in (("light", 390), ("dark", 1280)) if visit.name in FRONT else ():
+        turned(page, theme, width)
+        visit.axe[theme, width] = page.evaluate(FINDINGS, NARROW)
+    turned(page, "light", 1280)
+    visit.axe["light", 1280] = page.evaluate(FINDINGS, None)
+
+
+def from_a_file(page: Page, origin: str, visit: Visit) -> None:
+    """Dark and narrow from the start."""
+    visit.faults["file"] = recorded(page, origin)
+    page.set_viewport_size({"width": 390, "height": 900})
+    opened(page, origin + visit.name, "dark")
+    unfolded(page)
+    visit.facts["file", "dark", 390] = page.evaluate(FACTS)
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def visit(request: pytest.FixtureRequest, context: BrowserContext, origins: dict[str, str]) -> Visit:
+    """A page, looked at once for all tests."""
+    visit = Visit(request.param)
+    for look, kind in ((from_a_server, "http"), (from_a_file, "file")):
+        page = context.new_page()
+        look(page, origins[kind], visit)
+        page.close()
+    return visit
+
+
+def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
+    assert visit.faults == {"http": [], "file": []}
+    assert len(visit.facts) == 2
+    for (_, theme, width), facts in visit.facts.items():
+        assert facts["typeset"] == facts["formulas"]
+        assert facts["spoken"] == facts["formulas"], "a formula that a screen reader cannot read"
+        assert facts["loose"] == [], "a comma that may stand at the beginning of a line"
+        assert facts["formulaErrors"] == []
+        assert facts["drawn"] == facts["charts"]
+        assert facts["chartErrors"] == []
+        assert facts["unnamed"] == 0, "a chart without a name for screen readers"
+        assert facts["pictures"] == [], "pictures that are missing or have no alt text"
+        assert facts["theme"] == theme
+        assert facts["overflow"] <= 0, f"the page is wider than a screen of {width} pixels"
+
+
+def test_charts_and_listings_are_legible(visit: Visit) -> None:
+    assert visit.faint == {"light": [], "dark": []}
+
+
+def test_axe_finds_nothing(visit: Visit) -> None:
+    assert len(visit.axe) == (4 if visit.name in FRONT else 2)
+    assert not any(visit.axe.values()), visit.axe
+
+
+@cache
+def weight(file: str) -> int:
+    """The bytes on the wire."""
+    data = (SITE / file).read_bytes()
+    return len(data) if Path(file).suffix in PACKED else min(len(data), len(gzip.compress(data, 9)))
+
+
+def test_a_first_visit_and_the_next_page_are_light(visit: Visit) -> None:
+    first = sum(map(weight, visit.files))
+    assert 50_000 < first <= FIRST_VISIT, "below: the requests were not seen"
+    pictures = [file for file in visit.files if file.startswith("_images/")]
+    assert weight(visit.name) + sum(map(weight, pictures)) <= NEXT_PAGE
+
+
+def test_a_page_loads_what_it_uses_and_draws_its_icons_once(visit: Visit) -> None:
+    search, icons = (
+        ("searchindex.js", "searchtools.js"),
+        ("fontawesome.js", "fa-solid-900.ttf", "-900.woff2", "-400.woff2"),
+    )
+    if visit.name != "search.html":
+        heavy = (*search, *icons, "thebe")
+        assert [file for file in visit.files if any(part in file for part in heavy)] == []
+    assert any("fa-solid-900.woff" in file for file in visit.files)
+
+
+def test_paper_shows_the_page_and_nothing_else(visit: Visit) -> None:
+    if visit.name in CHAPTERS:
+        assert visit.paper == {"furniture": [], "titles": 1, "outside": [], "cut": []}
+
+
+def test_axe_sees_a_fault(context: BrowserContext, origins: dict[str, str]) -> None:
+    """A page with faults of its own: pale text, a picture without a text, a field without a label."""
+    page = context.new_page()
+    opened(page, origins["http"] + "search.html")
+    page.evaluate(AXE)
+    page.evaluate(
+        "document.querySelector('main').insertAdjacentHTML('beforeend',"
+        '\'<p style="color:#bbb;background:#fff">pale</p><img src="_static/favicon.svg"><input>\')'
+    )
+    found = {line.split(":")[0] for line in page.evaluate(FINDINGS, None)}
+    page.close()
+    assert {"color-contrast", "image-alt", "label"} <= found

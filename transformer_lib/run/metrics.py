@@ -1,0 +1,91 @@
+"""The records of a run: a JSON line for each step in metrics.jsonl."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+FILE = "metrics.jsonl"
+
+
+class Metrics:
+    """Writes the records and knows those of all steps so far.
+
+    What stands in the file past steps_done is cut off: the checkpoint that the run goes on from does not know it.
+    Without a folder nothing is written.
+
+    Raises:
+        ValueError: metrics.jsonl is a link.
+    """
+
+    def __init__(self, folder: Path | None, steps_done: int = 0):
+        self.perplexities: list[float] = []  # of every validation
+        self.last: dict[str, Any] = {}
+        self.file = None
+        if folder is None:
+            return
+        path = folder / FILE
+        if path.is_symlink():
+            raise ValueError(f"{path} is a link; a run writes into its own folder alone: move the link away")
+        self.file = path.open("ab")
+        kept = 0
+        for line in path.read_bytes().splitlines(keepends=True):
+            record = _record(line)
+            if record is None or record["step_num"] > steps_done:
+                break
+            self._remember(record)
+            kept += len(line)
+        self.file.truncate(kept)  # in place: a kill here leaves the file as it was, or cut
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Add the record of a step; JSON has no infinity and no NaN, so they become null.
+
+        Raises:
+            OSError: a full disk.
+        """
+        self._remember(record)
+        if self.file is None:
+            return
+        line = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
+        try:
+            self.file.write(json.dumps(line).encode() + b"\n")
+            self.file.flush()
+            if "val_perplexity" in record:
+                os.fsync(self.file.fileno())
+        except OSError as error:
+            raise OSError(f"{self.file.name}: {error}; make room and go on with --resume") from error
+
+    @property
+    def since_best(self) -> int:
+        """How many validations have passed since the best one."""
+        if not self.perplexities:
+            return 0
+        return len(self.perplexities) - 1 - self.perplexities.index(min(self.perplexities))
+
+    def shown(self, tokens_per_second: float) -> dict[str, str]:
+        """What the progress bar shows of the last step."""
+        shown = {"loss": f"{self.last['loss_nats_per_token']:.3f}", "tokens/s": f"{tokens_per_second:,.0f}"}
+        return shown | ({"val_perplexity": f"{self.perplexities[-1]:.3f}"} if self.perplexities else {})
+
+    def _remember(self, record: dict[str, Any]) -> None:
+        self.last = record
+        if "val_perplexity" in record:
+            value = record["val_perplexity"]
+            self.perplexities.append(math.inf if value is None else value)
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    # What a line holds; None if a kill cut it short.
+    try:
+        record = json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step_num"), int) else None

@@ -1,0 +1,95 @@
+"""What a training run is about: its corpus, its model, its training and its checkpoints."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..config import TrainingConfig, TransformerConfig, check_positive, config_from_dict
+from .checkpoints import write_file
+from .seals import check_regular, parsed
+
+FILE = "training.json"  # in the folder of a run
+FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
+# What a resumed run may change: how far it goes, and what it keeps on the way.
+CHANGEABLE = ("num_steps", "validate_every", "keep_last", "patience")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """All settings of a run, as training.json in its folder holds them.
+
+    Raises:
+        ValueError: a setting out of range, unknown, or fixed by the tokenizer.
+    """
+
+    data: str = "number_words"  # a key of CORPORA
+    source: str = "de"
+    target: str = "en"
+    tokenizer: str = ""  # "bpe", "spacy" or "space"; empty: as the corpus needs it
+    vocabulary_size: int = 8000  # of bpe, both languages together
+    model: Mapping[str, Any] = field(default_factory=dict)  # fields of TransformerConfig
+    training: TrainingConfig = TrainingConfig(num_steps=2000, batch_tokens=4000)  # noqa: RUF009, frozen
+    validate_every: int = 200  # steps; a checkpoint is written each time
+    keep_last: int = 5  # checkpoints, beside the best
+    patience: int | None = None  # validations that bring nothing better; None: no limit
+
+    def __post_init__(self):
+        if not self.tokenizer:
+            object.__setattr__(self, "tokenizer", "space" if self.data == "number_words" else "bpe")
+        patience = {} if self.patience is None else {"patience": self.patience}
+        names = ("vocabulary_size", "validate_every", "keep_last")
+        check_positive(**{name: getattr(self, name) for name in names}, **patience)
+        if fixed := FIXED_BY_TOKENIZER & self.model.keys():
+            raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer; see --vocabulary-size")
+        self.model_config(self.vocabulary_size)
+
+    def model_config(self, vocabulary_size: int, **sizes: Any) -> TransformerConfig:
+        """The model's configuration, for a vocabulary of this size."""
+        return config_from_dict(TransformerConfig, {"vocabulary_size": vocabulary_size, **sizes, **self.model})
+
+    def changed(self, settings: Mapping[str, Any], model: Mapping[str, Any], training: Mapping[str, Any]):
+        """The same run with some other settings, and other fields of the model and of the training."""
+        other = config_from_dict(TrainingConfig, asdict(self.training) | dict(training))
+        return replace(self, **settings, model={**self.model, **model}, training=other)
+
+    def resumed(self, changed: "RunConfig") -> "RunConfig":
+        """The changed run, if the changes are such as a run that has begun may take.
+
+        Raises:
+            ValueError: other changes; the message names them.
+        """
+        before, after = self._flat(), changed._flat()
+        names = [name for name in after if after[name] != before[name] and name not in CHANGEABLE]
+        if names:
+            listed = ", ".join(f"{name} = {after[name]!r} (was {before[name]!r})" for name in names)
+            raise ValueError(f"{listed}: a resumed run keeps its settings but for {', '.join(CHANGEABLE)}")
+        return changed
+
+    def write(self, folder: Path) -> None:
+        """Write training.json, whole or not at all."""
+        write_file(folder / FILE, json.dumps(asdict(self)))
+
+    @classmethod
+    def read(cls, folder: Path) -> "RunConfig":
+        """What training.json holds.
+
+        Raises:
+            FileNotFoundError: there is none.
+            ValueError: it is truncated or altered.
+        """
+        path = folder / FILE
+        try:
+            check_regular(path)
+            content = parsed(path.read_text("utf-8"))
+            training = config_from_dict(TrainingConfig, content["training"])
+            return cls(**{**content, "training": training})
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ValueError(f"{path} is truncated or altered: {error!r}") from error
+
+    def _flat(self) -> dict[str, Any]:
+        # Every setting by its name, those of the model and of the training too, given or not.
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("model", "training")}
+        defaults = {f.name: f.default for f in fields(TransformerConfig) if f.name not in FIXED_BY_TOKENIZER}
+        return own | defaults | dict(self.model) | asdict(self.training)

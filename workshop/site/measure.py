@@ -1,0 +1,116 @@
+"""The measure of each chapter: words of prose, lines of code and asserts that a reader sees; loops listed; figures.
+
+python -m workshop.site.measure                                   print the table
+python -m workshop.site.measure --lower tests/site/measure.toml   lower its ceilings to today's figures; none rises
+"""
+
+import argparse
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from workshop.course.exercises import tags
+from workshop.site.address import configured
+from workshop.site.book_index import Index, Page, pages_in_order, read_page
+from workshop.site.myst_blocks import Block, blocks, walk
+from workshop.site.plain_markdown import Plain
+
+ROOT = Path(__file__).resolve().parents[2]
+GOAL = {"words": 1500, "lines": 120, "asserts": 0}
+SHORTER = {"first_steps": {"words": 900, "lines": 45, "asserts": 0}}  # one page
+FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell", "check", "hidden-check", "solution", "wrong-answer"}
+NO_PROSE = {"code-cell", "literalinclude", "code-block", "math", "raw"}
+NO_WORDS = re.compile(r"(?s:\$\$.*?\$\$|<!--.*?-->)|^\|.*$|\{[\w:-]+\}(?=`)|(?<=\])\([^()\n]*\)", re.MULTILINE)
+WORD = re.compile(r"\$[^$]+\$|[^\W_][\w'’.,-]*")  # a formula within a sentence is a word of it
+ASSERT = re.compile(r"^\s*assert\b", re.MULTILINE)
+
+
+def shown(found: list[Block]) -> Iterator[Block]:
+    """The blocks that a reader sees without unfolding anything, those inside boxes too."""
+    for block in found:
+        if block.name != "dropdown" and "dropdown" not in str(block.options.get("class", "")):
+            yield block
+            if block.kind == "directive" and block.name not in NO_PROSE:
+                yield from shown(blocks(block.body, block.body_line))
+
+
+def code(block: Block, plain: Plain) -> str:
+    """The code that a reader sees of a block, a listing as its source; nothing of a folded cell."""
+    if block.name == "literalinclude":
+        return plain.source(block)[1]
+    return block.text if block.name == "code-cell" and not FOLDED & set(tags(block)) else ""
+
+
+def has_figure(block: Block) -> bool:
+    """Whether a block draws something that it also describes."""
+    if block.name in {"figure", "image"}:
+        return bool(block.options.get("alt"))
+    image = (block.options.get("mystnb") or {}).get("image") or {}
+    return block.name == "code-cell" and ("alt" in image or "description=" in block.text)
+
+
+def measure(page: Page, plain: Plain) -> dict[str, int]:
+    """Words, lines of code and figures before the exercises; asserts on the whole page."""
+    text = page.path.read_text("utf-8").splitlines()
+    end = next((i for i, line in enumerate(text, 1) if line in {"## Exercises", "## To take away"}), len(text) + 1)
+    everything = list(shown(page.blocks))
+    before = [block for block in everything if block.line < end]
+    prose = "\n".join("\n".join(block.body[: end - block.line]) for block in before if block.kind == "text")
+    lines = "\n".join(code(block, plain) for block in before).splitlines()
+    return {
+        "words": len(WORD.findall(NO_WORDS.sub(" ", prose))),
+        "lines": sum(bool(line.strip()) for line in lines),
+        "asserts": sum(len(ASSERT.findall(code(block, plain))) for block in everything),
+        "figures": sum(map(has_figure, before)),
+    }
+
+
+def measured(root: Path = ROOT) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """The measure of each page that asks a question, in order; how often the book lists each loop of reference.py."""
+    pages = [read_page(path) for path in pages_in_order(root)]
+    index = Index(pages)
+    found = {
+        page.name: measure(page, Plain(page, index, configured(root), root))
+        for page in pages
+        if any("question" in str(block.options.get("class", "")) for block in page.blocks)
+    }
+    listed = [block for page in pages for block in walk(page.blocks) if block.argument.endswith("/reference.py")]
+    return found, Counter(str(block.options.get("pyobject")) for block in listed if block.name == "literalinclude")
+
+
+def excess(pages: dict[str, dict[str, int]], loops: dict[str, int]) -> dict[str, dict[str, int]]:
+    """The figures above the goal: page → what → figure, and under "loops" those listed more than once."""
+    goals = {name: SHORTER.get(name, GOAL) for name in pages}
+    over = {
+        name: {what: found[what] for what in GOAL if found[what] > goals[name][what]} for name, found in pages.items()
+    }
+    return {**over, "loops": {name: count for name, count in loops.items() if count > 1}}
+
+
+def lowered(ceilings: dict[str, dict[str, int]], over: dict[str, dict[str, int]]) -> str:
+    """The ceilings as TOML, none above today's figure; those that the goal holds are gone."""
+    lines = ["# What still exceeds the book's measure; `python -m workshop.site.measure --lower` this file."]
+    for name, old in ceilings.items():
+        kept = [f"{what} = {min(most, over[name][what])}" for what, most in old.items() if what in over.get(name, {})]
+        lines += ["", f"[{name}]", *kept] if kept else []
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--lower", type=Path, metavar="FILE", help="lower the ceilings in this file to today's figures")
+    pages, loops = measured()
+    if file := parser.parse_args().lower:
+        file.write_text(lowered(tomllib.loads(file.read_text("utf-8")), excess(pages, loops)), "utf-8")
+    columns = (*GOAL, "figures")
+    total = {what: sum(found[what] for found in pages.values()) for what in columns}
+    print(f"{'':22}" + "".join(f"{what:>9}" for what in columns))
+    for name, found in {**pages, "all": total}.items():
+        print(f"{name:22}" + "".join(f"{found[what]:9}" for what in columns))
+    print("listed more than once:", ", ".join(f"{name} {n}" for name, n in loops.items() if n > 1) or "nothing")
+
+
+if __name__ == "__main__":
+    main()
