@@ -32,7 +32,7 @@ def secret_lines() -> dict[str, str]:
     pages = [read_page(path) for path in pages_in_order(ROOT)]
     cells = [(page.name, block) for page in pages for block in page.blocks if block.name == "code-cell"]
     public = "\n".join(without_solutions(path.read_text("utf-8")) for path in pages_in_order(ROOT))
-    code = [*(ROOT / "transformer_lib").rglob("*.py"), *(ROOT / "tests").glob("*.py")]
+    code = [*(ROOT / "transformer_lib").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
     public += "\n".join(path.read_text("utf-8") for path in code)
     found = {}
     for name, block in ((name, block) for name, block in cells if SECRET & set(tags(block))):

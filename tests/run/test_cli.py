@@ -1,6 +1,5 @@
 import io
 import json
-import math
 import os
 import re
 import shutil
@@ -19,7 +18,6 @@ from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
 from transformer_lib.run import cli, training_run
 from transformer_lib.run.checkpoints import read_checkpoint
-from transformer_lib.run.metrics import Metrics
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -226,14 +224,6 @@ def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path, left):
         metrics.write(left)
     assert run("train", tmp_path, *TRAIN, "--training", "num_steps=3", "--resume") == 0
     assert [line["step_num"] for line in metrics_of(tmp_path)] == [1, 2, 3]
-
-
-def test_json_has_no_infinity(tmp_path):
-    with Metrics(tmp_path) as metrics:
-        metrics.write({"step_num": 1, "loss_nats_per_token": math.nan, "val_perplexity": math.inf})
-    assert "null" in (tmp_path / "metrics.jsonl").read_text()
-    with Metrics(tmp_path, steps_done=1) as metrics:
-        assert metrics.perplexities == [math.inf]
 
 
 def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):

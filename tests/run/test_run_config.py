@@ -1,0 +1,75 @@
+import json
+from dataclasses import asdict, fields
+
+import pytest
+
+from transformer_lib import TrainingConfig, TransformerConfig
+from transformer_lib.run.run_config import CHANGEABLE, RunConfig
+
+RUN = RunConfig(model={"d_model": 16, "p_drop": 0.2}, training=TrainingConfig(num_steps=9, seed=3))
+
+
+def test_a_run_reads_as_it_was_written(tmp_path):
+    RUN.write(tmp_path)
+    assert RunConfig.read(tmp_path) == RUN
+    assert json.loads((tmp_path / "training.json").read_text()) == asdict(RUN)
+
+
+@pytest.mark.parametrize(("data", "tokenizer"), [("number_words", "space"), ("multi30k", "bpe"), ("tatoeba", "bpe")])
+def test_a_corpus_has_its_tokenizer(data, tokenizer):
+    assert RunConfig(data=data).tokenizer == tokenizer
+    assert RunConfig(data=data, tokenizer="spacy").tokenizer == "spacy"
+
+
+def test_a_resumed_run_may_change_how_far_it_goes_and_what_it_keeps():
+    changed = RUN.changed({"validate_every": 7, "keep_last": 2, "patience": 4}, {}, {"num_steps": 99})
+    assert RUN.resumed(changed) is changed
+    assert (changed.keep_last, changed.training.num_steps, changed.training.seed) == (2, 99, 3)
+
+
+def test_a_resumed_run_accepts_its_own_settings_and_defaults():
+    same = RUN.changed({"data": "number_words"}, {"d_model": 16, "num_heads": 8}, {"seed": 3, "beta1": 0.9})
+    assert RUN.resumed(same) == same
+
+
+def other(value):
+    return {"number_words": "multi30k", "de": "fr", "en": "fr", "space": "bpe"}.get(value) or value + 1
+
+
+@pytest.mark.parametrize("name", ["data", "source", "target", "tokenizer", "vocabulary_size"])
+def test_a_resumed_run_keeps_its_corpus(name):
+    with pytest.raises(
+        ValueError, match=rf"{name} = .* \(was .*\): a resumed run keeps its settings but for num_steps"
+    ):
+        RUN.resumed(RUN.changed({name: other(getattr(RUN, name))}, {}, {}))
+
+
+@pytest.mark.parametrize("name", ["num_layers", "d_ff", "d_k"])
+def test_a_resumed_run_keeps_its_model_also_where_the_default_was_taken(name):
+    default = TransformerConfig.__dataclass_fields__[name].default
+    with pytest.raises(ValueError, match=rf"{name} = {default + 1} \(was {default}\)"):
+        RUN.resumed(RUN.changed({}, {name: default + 1}, {}))
+
+
+@pytest.mark.parametrize("name", sorted({f.name for f in fields(TrainingConfig)} - set(CHANGEABLE)))
+def test_a_resumed_run_keeps_its_training(name):
+    others = {"max_grad_norm": 1.0, "precision": "bf16", "compile": True, "length_noise": 2.0}
+    changed = others[name] if name in others else getattr(RUN.training, name) / 2
+    changed = int(changed) + 7 if isinstance(getattr(RUN.training, name), int) and name != "compile" else changed
+    with pytest.raises(ValueError, match=f"{name} = "):
+        RUN.resumed(RUN.changed({}, {}, {name: changed}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"keep_last": 0}, "keep_last = 0 must be"),
+        ({"patience": 0}, "patience = 0 must be"),
+        ({"model": {"pad_id": 3}}, "pad_id: fixed by the tokenizer; see --vocabulary-size"),
+        ({"model": {"num_head": 3}}, "unknown key 'num_head'"),
+        ({"model": {"p_drop": 2.0}}, "p_drop = 2.0 must be"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        RunConfig(**settings)

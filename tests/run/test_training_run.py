@@ -1,0 +1,48 @@
+"""One writer to a folder. (What a run writes, and how it goes on: test_cli.py.)"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from transformer_lib.run.training_run import only_writer
+
+HOLDER = """
+import sys
+from pathlib import Path
+from transformer_lib.run.training_run import only_writer
+with only_writer(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_second_writer_is_refused_by_name(tmp_path):
+    folder = tmp_path / "run"
+    with only_writer(folder):
+        (folder / "translator.json").touch()
+        with pytest.raises(ValueError, match=f"another run writes into {folder}; wait until it ends, or name another"):
+            only_writer(folder).__enter__()
+    with only_writer(folder):  # the first has ended
+        pass
+    assert (folder / "translator.json").exists()
+
+
+def test_a_folder_in_which_nothing_was_written_goes(tmp_path):
+    with only_writer(tmp_path / "run"):
+        assert (tmp_path / "run").exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_hold_ends_with_a_killed_process(tmp_path):
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "run")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        with pytest.raises(ValueError, match="another run writes into"):
+            only_writer(tmp_path / "run").__enter__()
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    with only_writer(tmp_path / "run"):
+        pass
