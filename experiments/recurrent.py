@@ -16,7 +16,6 @@ from torch import nn
 
 from transformer_lib.attention import AdditiveAttention
 from transformer_lib.data import WordTokenizer, english_number, load_pairs, make_batch
-from transformer_lib.masks import padding_mask
 
 PAD_ID, BOS_ID = 0, 1
 # Kind, and the width of its one vector.
@@ -71,7 +70,7 @@ class AttentiveTranslator(RecurrentTranslator):
         """Logits, and the attention weights (batch, target, source)."""
         memory, vector = self.encode(source)  # (batch, source, d_model)
         states = self.decode(vector, target_input)  # (batch, target, d_model)
-        mask = padding_mask(source, PAD_ID)[:, 0]  # (batch, 1, source)
+        mask = (source != PAD_ID)[:, None]  # (batch, 1, source): True at words
         found, weights = self.attention(states, memory, memory, mask)
         return self.to_logits(torch.cat([states, found], dim=-1)), weights
 

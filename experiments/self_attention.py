@@ -117,7 +117,8 @@ def two_groups(generator, how_many):
     for size in (cut, how_many - cut):
         scale = generator.randrange(len(SCALES))
         for i in range(size):
-            words += [generator.choice(NUMBERS), "or" if i < size - 1 else SCALES[scale]]
+            after = "or" if i < size - 1 else SCALES[scale]
+            words += [generator.choice(NUMBERS), after]
             scales += [scale, NOT_ASKED]
         words.append("and")
         scales.append(NOT_ASKED)

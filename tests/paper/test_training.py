@@ -57,16 +57,16 @@ def test_adam_makes_the_papers_update():
     model = Transformer(TINY).double()
     before = model.embedding.weight.detach().clone()
     optimizer = adam(model, SETTINGS)
-    gradients = [torch.randn_like(before) for _ in range(3)]
-    m = v = torch.zeros_like(before)
-    expected = before
-    for t, g in enumerate(gradients, start=1):
+    states = [(weight, 0.0, 0.0) for weight in before.flatten().tolist()]
+    for t in (1, 2, 3):
+        gradient = torch.randn_like(before)
         optimizer.param_groups[0]["lr"] = 0.01
         model.zero_grad()
-        model.embedding.weight.grad = g.clone()
+        model.embedding.weight.grad = gradient.clone()
         optimizer.step()
-        m, v = 0.9 * m + 0.1 * g, 0.98 * v + 0.02 * g**2
-        expected = expected - 0.01 * (m / (1 - 0.9**t)) / ((v / (1 - 0.98**t)).sqrt() + 1e-9)
+        pairs = zip(states, gradient.flatten().tolist(), strict=True)
+        states = [reference.adam_step(weight, g, m, v, t, 0.01) for (weight, m, v), g in pairs]
+    expected = torch.tensor([weight for weight, *_ in states]).to(before).view_as(before)
     torch.testing.assert_close(model.embedding.weight.detach(), expected)
 
 

@@ -17,7 +17,7 @@ RECORDED = [path for name in multi30k.CONFIGS if (path := RESULTS / f"multi30k_{
 ORIGIN = {"command", "commit", "seed", "device", "threads", "versions", "date", "seconds"}
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.usefixtures("multi30k")
 def test_one_command_goes_from_raw_text_to_signed_scores(tmp_path):
     command = [sys.executable, "experiments/multi30k.py", "--smoke", "--device", "cpu", "--folder", str(tmp_path)]

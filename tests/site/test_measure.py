@@ -34,6 +34,10 @@ assert folded(description="a picture")
 ```{literalinclude} ../module.py
 :pyobject: listed
 ```
+```{literalinclude} ../module.py
+:pyobject: listed
+:class: run toggle
+```
 :::{admonition} For experts
 :class: dropdown
 Folded words.

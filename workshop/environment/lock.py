@@ -23,7 +23,8 @@ HEADER = """\
 """
 GRADING_HEADER = """\
 # The whole environment of `make assignments` and `make grade`, one exact version each: nbgrader and what it needs, with
-# no torch, since kernels run in .venv. pyproject.toml holds the bounds. Refresh with `make lock`, then `make test`.
+# no torch, since students' code runs in .venv. pyproject.toml holds the bounds. Refresh with `make lock`, then run
+# `make test`.
 """
 HELD = ["torch==2.13.0"]  # the version under the measurements of the book; raise it together with them
 LEFT_OUT = re.compile(r"^(nvidia|cuda)[\w-]*$|^(triton|transformer[-_]lib|pip|setuptools|wheel)$", re.IGNORECASE)

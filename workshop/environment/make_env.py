@@ -1,14 +1,13 @@
 """Make the environment .venv from requirements-lock.txt, unless it is there and still right.
 
     python workshop/environment/make_env.py             .venv, for everything but grading
-    ... --grading                                       .venv-grading, for nbgrader; its kernels run in .venv
+    ... --grading                                       .venv-grading, for nbgrader; students' code runs in .venv
 
 Uses nothing but the standard library, and no syntax newer than Python 3.6: its first job is to say clearly that
 Python is too old.
 """
 
 import hashlib
-import json
 import os
 import subprocess
 import sys
@@ -25,8 +24,6 @@ LOCK = "requirements-grading-lock.txt" if GRADING else "requirements-lock.txt"
 # Each kernel would warn that it listens on a port of this machine; in a build that is noise.
 KERNEL_CONFIG = ENV / "etc" / "ipython" / "ipython_kernel_config.py"
 INPUTS = (LOCK, "workshop/environment/make_env.py") if GRADING else (LOCK, "pyproject.toml")
-# The kernel of graded notebooks: the interpreter of .venv, which has torch, so that .venv-grading need not.
-GRADING_KERNEL = ENV / "share" / "jupyter" / "kernels" / "executable-transformer" / "kernel.json"
 
 
 def check_python():
@@ -52,7 +49,7 @@ def fingerprint():
 
 
 def install(update):
-    """Install the lock; then this package, whose dependencies are all in the lock, or the kernel for grading."""
+    """Install the lock; then this package, whose dependencies are all in the lock."""
     if update:
         STAMP.unlink()
     else:
@@ -60,26 +57,10 @@ def install(update):
     pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     subprocess.run([*pip, "-r", LOCK], check=True, cwd=ROOT)
     if GRADING:
-        write_grading_kernel()
         return
     subprocess.run([*pip, "--no-deps", "--editable", "."], check=True, cwd=ROOT)
     KERNEL_CONFIG.parent.mkdir(parents=True, exist_ok=True)
     KERNEL_CONFIG.write_text('c = get_config()  # noqa: F821\nc.IPKernelApp.log_level = "ERROR"\n', "utf-8")
-
-
-def write_grading_kernel():
-    """Tell jupyter how to start the kernel of a submission: in .venv, within limits."""
-    python = ROOT / ".venv" / PROGRAMS / "python"
-    arguments = [
-        str(python),
-        "-P",
-        str(ROOT / "workshop" / "course" / "grading" / "kernel.py"),
-        "-f",
-        "{connection_file}",
-    ]
-    spec = {"argv": arguments, "display_name": "The Executable Transformer", "language": "python"}
-    GRADING_KERNEL.parent.mkdir(parents=True, exist_ok=True)
-    GRADING_KERNEL.write_text(json.dumps(spec, indent=1), "utf-8")
 
 
 def size_in_gb():
@@ -102,7 +83,7 @@ def main():
     _held = wait_for_others()
     wanted = fingerprint()
     # The stamp is there only while the environment is whole: an interrupted installation starts again.
-    found = STAMP.read_text("utf-8") if STAMP.exists() else ""
+    found = STAMP.read_text("utf-8") if STAMP.exists() and PYTHON.exists() else ""  # a link to a Python that has gone
     if found == wanted:
         return
     start = time.time()

@@ -273,7 +273,7 @@ def self_attention(c: Canvas) -> None:
         c.arrow((x, 261), (x, 282))
         c.box(x, 296, 60, 28, f"z_{i + 1}", "state")
         c.text(x, 327, word)
-    c.text(180, 349, "the same words as queries; z: their new states", SMALL, bold=True)
+    c.text(180, 349, "the same words as queries; z: what each finds", SMALL, bold=True)
     c.text(180, 367, "q, k and v: three linear maps of each word's vector", SMALL)
     c.text(180, 383, "line width: the weight (an illustration)", SMALL)
 

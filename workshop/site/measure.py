@@ -24,13 +24,14 @@ FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell", "check", "hi
 NO_PROSE = {"code-cell", "literalinclude", "code-block", "math", "raw"}
 NO_WORDS = re.compile(r"(?s:\$\$.*?\$\$|<!--.*?-->)|^\|.*$|\{[\w:-]+\}(?=`)|(?<=\])\([^()\n]*\)", re.MULTILINE)
 WORD = re.compile(r"\$[^$]+\$|[^\W_][\w'’.,-]*")  # a formula within a sentence is a word of it
+FOLDING = re.compile(r"\b(dropdown|toggle)\b")  # classes that sphinx-togglebutton folds
 ASSERT = re.compile(r"^\s*assert\b", re.MULTILINE)
 
 
 def shown(found: list[Block]) -> Iterator[Block]:
     """The blocks that a reader sees without unfolding anything, those inside boxes too."""
     for block in found:
-        if block.name != "dropdown" and "dropdown" not in str(block.options.get("class", "")):
+        if block.name != "dropdown" and not FOLDING.search(str(block.options.get("class", ""))):
             yield block
             if block.kind == "directive" and block.name not in NO_PROSE:
                 yield from shown(blocks(block.body, block.body_line))
