@@ -117,12 +117,6 @@ CONFIGS = {
         vocabulary_size=10_000,
         validate_every=60,
     ),
-    "tiny": Config(
-        {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.2},
-        {"num_steps": 8000, "batch_tokens": 2500, "warmup_steps": 800},
-        vocabulary_size=4000,
-        validate_every=200,
-    ),
     "small": Config(
         {"num_layers": 3, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.3},
         {"num_steps": 8000, "batch_tokens": 6000, "warmup_steps": 2000},

@@ -103,8 +103,8 @@ def build_encoder(kind, places, d_model=64):
     if kind in {"both ways", "open gates"}:
         both = nn.GRU(d_model, 40, batch_first=True, bidirectional=True)
         if kind == "open gates":  # the update gates start at σ(3) = 0.95, give or take what word and state add
-            with torch.no_grad():
-                both.bias_ih_l0[40:80] = both.bias_ih_l0_reverse[40:80] = 3.0
+            for bias in (both.get_parameter("bias_ih_l0"), both.get_parameter("bias_ih_l0_reverse")):
+                bias.data[40:80] = 3.0
         return both
     rounds = 0 if kind == "words alone" else 2
     return LookingEncoder(d_model, rounds, 0 if kind == "no places" else places)

@@ -135,7 +135,7 @@ def test_no_filler_and_no_machine_paths(path):
 
 def test_the_readme_says_what_the_command_reached():
     readme = (ROOT / "README.md").read_text("utf-8")
-    recorded = json.loads((ROOT / "experiments/results/multi30k_tiny.json").read_text("utf-8"))
+    recorded = json.loads((ROOT / "experiments/results/multi30k_recipe.json").read_text("utf-8"))
     [run] = recorded["runs"]
     found = run["test"]["test_2016_flickr"][run["chosen"]]
     assert f"**BLEU = {found['cased']['bleu']}** `{found['cased']['signature']}`" in readme
