@@ -15,6 +15,6 @@ def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch
         monkeypatch.setattr(make_env, name, value)
     (tmp_path / "complete").write_text(make_env.fingerprint())
     installed = []
-    monkeypatch.setattr(make_env, "install", installed.append)
+    monkeypatch.setattr(make_env, "install", lambda update: installed.append(update))
     make_env.main()
     assert installed == made

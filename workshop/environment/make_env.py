@@ -68,22 +68,27 @@ def size_in_gb():
 
 
 def wait_for_others():
-    """Hold the lock file of the requirements until this process ends: two commands at once must not both install."""
+    """Hold the lock file of the requirements until it is closed: two commands at once must not both install."""
+    file = (ROOT / INPUTS[0]).open("rb")
     try:
         import fcntl
     except ImportError:  # not on this system
-        return None
-    file = (ROOT / INPUTS[0]).open("rb")
+        return file
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
 
 
 def main():
     check_python()
-    _held = wait_for_others()
+    with wait_for_others():
+        make()
+
+
+def make():
     wanted = fingerprint()
     # The stamp is there only while the environment is whole: an interrupted installation starts again.
-    found = STAMP.read_text("utf-8") if STAMP.exists() and PYTHON.exists() else ""  # a link to a Python that has gone
+    there = STAMP.exists() and PYTHON.exists()  # PYTHON may be a link to one that has gone
+    found = STAMP.read_text("utf-8") if there else ""
     if found == wanted:
         return
     start = time.time()

@@ -356,7 +356,7 @@ DEFECTS = [
         "run/checkpoints.py",
         'torch.set_rng_state(training["random.torch"])',
         'training["random.torch"]',
-        "paper/test_training.py::test_a_resumed_run_ends_with_the_same_weights_to_the_bit",
+        "run/test_checkpoints.py::test_loading_restores_the_optimizer_and_every_random_state",
     ),
     Defect(
         "the average counts one checkpoint again and again",
