@@ -15,6 +15,10 @@ def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch
         monkeypatch.setattr(make_env, name, value)
     (tmp_path / "complete").write_text(make_env.fingerprint())
     installed = []
-    monkeypatch.setattr(make_env, "install", lambda update: installed.append(update))
+
+    def install(update):
+        installed.append(update)
+
+    monkeypatch.setattr(make_env, "install", install)
     make_env.main()
     assert installed == made
