@@ -68,6 +68,14 @@ def translator(few_numbers, tmp_path_factory):
     return folder
 
 
+@pytest.mark.parametrize(("given", "tokenizer"), [([], "bpe"), (["--tokenizer", "space"], "space")])
+def test_the_corpus_chooses_the_tokenizer_unless_one_is_given(tmp_path, monkeypatch, given, tokenizer):
+    configs = []
+    monkeypatch.setattr(cli, "train_translator", lambda _folder, config, *_: configs.append(config))
+    assert run("train", tmp_path, "--data", "multi30k", "--device", "cpu", *given) == 0
+    assert [(config.data, config.tokenizer) for config in configs] == [("multi30k", tokenizer)]
+
+
 def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]

@@ -36,7 +36,7 @@ def run_train(args: argparse.Namespace) -> None:
         raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
     if begun and not resume:
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
-    before = RunConfig.read(folder) if resume else RunConfig()
+    before = RunConfig.read(folder) if resume else RunConfig(data=args.data or RunConfig.data)
     own = {field.name for field in fields(RunConfig)} - {"model", "training"}
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
     config = before.changed(settings, _assignments(args.model), _assignments(args.training))
