@@ -191,7 +191,7 @@ def perform(task: Task) -> None:
     references, language = task.sides("val")[1], task.languages[1]
     decodings = SEARCH if task.validation_only else GREEDY + BEAMS
     result["val"] = {d.name: scores(task.translations("val", d), references, language) for d in decodings}
-    chosen = max(set(BEAMS) & set(decodings), key=lambda d: result["val"][d.name]["cased"]["bleu"])
+    chosen = max((d for d in BEAMS if d in decodings), key=lambda d: result["val"][d.name]["cased"]["bleu"])
     result["chosen"] = chosen.name
     if not task.validation_only:
         result["test"], result["hypotheses"] = {}, {}
