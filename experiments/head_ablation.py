@@ -163,8 +163,8 @@ class Scorer:
 
     def __init__(self, references: list[str], seed: int):
         self.references = references
-        self.metric = import_sacrebleu()()
-        self.per_sentence = import_sacrebleu()(effective_order=True)  # for its counts; no warning
+        self.metric = import_sacrebleu().BLEU()
+        self.per_sentence = import_sacrebleu().BLEU(effective_order=True)  # for its counts; no warning
         draws = np.random.default_rng(seed).integers(len(references), size=(RESAMPLES, len(references)))
         self.times = np.stack([np.bincount(draw, minlength=len(references)) for draw in draws])
 

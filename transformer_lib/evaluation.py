@@ -1,7 +1,8 @@
-"""How good the model is: BLEU with its signature, exact match, perplexity."""
+"""How good the model is: BLEU and chrF with their signatures, a paired comparison, exact match, perplexity."""
 
 import math
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -38,29 +39,71 @@ def bleu(
         ValueError: different numbers of hypotheses and references, or none.
     """
     _check_lengths(hypotheses, references)
-    metric = import_sacrebleu()(
+    metric = import_sacrebleu().BLEU(
         lowercase=lowercase,
         tokenize=tokenize,
         # No warning about tokenized text: the signature says tok:none.
         force=tokenize == "none",
     )
-    found = metric.corpus_score(list(hypotheses), [list(references)])
+    result = metric.corpus_score(list(hypotheses), [list(references)])
     return Bleu(
-        found.score,
+        result.score,
         str(metric.get_signature()),
-        tuple(found.precisions),
-        found.bp,
-        found.sys_len / found.ref_len,
+        tuple(result.precisions),
+        result.bp,
+        result.sys_len / result.ref_len,
     )
 
 
+class Chrf(NamedTuple):
+    """A chrF score from 0 to 100, and the signature that says how it was computed."""
+
+    score: float
+    signature: str
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Chrf:
+    """F2 of the n-grams of 1 to 6 letters, over the corpus, by sacreBLEU. Raises ValueError as bleu does."""
+    _check_lengths(hypotheses, references)
+    metric = import_sacrebleu().CHRF()
+    score = metric.corpus_score(list(hypotheses), [list(references)]).score
+    return Chrf(score, str(metric.get_signature()))
+
+
+class Comparison(NamedTuple):
+    """Two systems on the same sentences."""
+
+    difference: float  # BLEU of the second less BLEU of the first
+    p_value: float  # how often chance alone would bring a difference as large, if the systems were equal
+
+
+def paired_bootstrap(
+    first: Sequence[str], second: Sequence[str], references: Sequence[str], draws: int = 1000
+) -> Comparison:
+    """BLEU of two systems on the same draws of sentences with repetition, by sacreBLEU, with its fixed seed.
+
+    Raises:
+        ValueError: systems and references of different lengths, or no sentences.
+    """
+    _check_lengths(first, references)
+    _check_lengths(second, references)
+    sacrebleu = import_sacrebleu()
+    systems = [("first", list(first)), ("second", list(second))]
+    metrics = {"BLEU": sacrebleu.BLEU()}
+    test = sacrebleu.PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=draws)
+    one, other = test()[1]["BLEU"]
+    return Comparison(other.score - one.score, other.p_value)
+
+
 def import_sacrebleu() -> Any:
-    """SacreBLEU's metric. Raises ImportError with the extra that brings it."""
+    """BLEU, CHRF and PairedTest of sacreBLEU. Raises ImportError with the extra that brings it."""
     try:
         from sacrebleu.metrics.bleu import BLEU
+        from sacrebleu.metrics.chrf import CHRF
+        from sacrebleu.significance import PairedTest
     except ImportError as error:
         raise ImportError("BLEU needs sacrebleu: pip install 'executable-transformer[text]'") from error
-    return BLEU
+    return SimpleNamespace(BLEU=BLEU, CHRF=CHRF, PairedTest=PairedTest)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -9,7 +9,7 @@ import torch
 
 from transformer_lib import Transformer, TransformerConfig, reference
 from transformer_lib.data import load_pairs, make_batch
-from transformer_lib.evaluation import bleu, exact_match, perplexity
+from transformer_lib.evaluation import bleu, chrf, exact_match, paired_bootstrap, perplexity
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
 
@@ -64,6 +64,29 @@ def test_case_and_tokenization_move_the_score():
     assert "tok:none" in bleu(hypotheses, references, tokenize="none").signature
 
 
+def test_chrf_equals_the_formula_worked_by_hand():
+    # "abc" against "abcd", for n = 1 to 3 (of n = 4 the hypothesis has none): precision 1, recall 3/4, 2/3, 1/2.
+    # Each n has F2 = 5 P R / (4 P + R); sacreBLEU takes the mean of P and of R first.
+    precision, recall = 1.0, (3 / 4 + 2 / 3 + 1 / 2) / 3
+    score, signature = chrf(["abc"], ["abcd"])
+    assert score == pytest.approx(100 * 5 * precision * recall / (4 * precision + recall), rel=1e-6)
+    assert signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
+    assert chrf(["a b c"], ["abc"]).score == 100  # blanks do not count
+
+
+def test_a_paired_bootstrap_tells_a_real_gain_from_chance():
+    generator = random.Random(0)
+    references = [" ".join(generator.choices("abcdefgh", k=9)) for _ in range(100)]
+    worse = [line[:-4] if i % 2 else line for i, line in enumerate(references)]
+    other = [line[:-4] if not i % 2 else line for i, line in enumerate(references)]
+    gain = paired_bootstrap(worse, references, references, draws=200)
+    assert gain.difference == pytest.approx(100 - bleu(worse, references).score)
+    assert gain.p_value < 0.01
+    chance = paired_bootstrap(worse, other, references, draws=200)  # as many sentences cut, others
+    assert chance.p_value > 0.2
+    assert paired_bootstrap(references, worse, references, draws=200).difference == -gain.difference
+
+
 @pytest.mark.usefixtures("multi30k")
 def test_bleu_equals_that_of_torchtext_0_18():
     recorded = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))["bleu"]
@@ -111,7 +134,7 @@ def test_a_model_past_all_measure_is_infinitely_perplexed():
     assert perplexity(model, [make_batch([([3], [4, 7])])]) == math.inf
 
 
-@pytest.mark.parametrize("score", [bleu, exact_match])
+@pytest.mark.parametrize("score", [bleu, chrf, exact_match, lambda said, wanted: paired_bootstrap(said, said, wanted)])
 def test_unequal_or_no_sentences_are_refused(score):
     with pytest.raises(ValueError, match="2 hypotheses and 1 references; each needs the other"):
         score(["a", "b"], ["a"])

@@ -1,0 +1,85 @@
+"""Two systems of one trained model: are a beam and averaged weights better than neither, or was it luck?
+
+    TRANSFORMER_LIB_DATA=... python experiments/compare_systems.py
+
+The translations are those that multi30k.py recorded: "greedy" decodes the last checkpoint greedily, "beam" decodes the
+mean of the last ten with the beam chosen on the validation set. For each run and test set: BLEU, chrF, the paired
+bootstrap of sacreBLEU, and both scores on draws of sentences with repetition, counted with the loops of the book.
+"""
+
+import json
+import time
+from typing import Any
+
+import torch
+
+from transformer_lib.data import load_pairs
+from transformer_lib.evaluation import bleu, chrf, import_sacrebleu, paired_bootstrap
+from transformer_lib.reference import count_ngrams
+from workshop.lab.provenance import RESULTS, provenance, write_result
+
+RECORDED = "multi30k_recipe"
+DRAWS, SHOWN, SEED = 1000, 400, 0  # draws of the test, draws that the book shows
+SYSTEMS = ("greedy", "beam")
+
+
+def counts(hypothesis: list[str], reference: list[str]) -> list[int]:
+    """What BLEU needs of one sentence: matches and n-grams for n = 1 to 4, both lengths."""
+    row = []
+    for n in (1, 2, 3, 4):
+        ngrams, allowed = count_ngrams(hypothesis, n), count_ngrams(reference, n)
+        row += [sum(min(count, allowed.get(g, 0)) for g, count in ngrams.items()), sum(ngrams.values())]
+    return [*row, len(hypothesis), len(reference)]
+
+
+def scores(totals: torch.Tensor) -> torch.Tensor:
+    """BLEU of sums of counts, (draws, 10) -> (draws)."""
+    matches, ngrams = totals[:, 0:8:2], totals[:, 1:8:2]
+    brevity = (1 - totals[:, 9] / totals[:, 8]).clip(max=0)
+    return 100 * torch.exp(brevity + (matches / ngrams).log().mean(dim=-1))
+
+
+def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
+    """Greedy decoding and the chosen beam of one run, on one test set."""
+    source, target = direction.split("-")
+    references = [text for _, text in load_pairs("multi30k", split, source, target)]
+    words = import_sacrebleu().BLEU().tokenizer  # 13a
+    files = [RESULTS / RECORDED / f"{direction}.seed{seed}.{split}.{how}.txt" for how in SYSTEMS]
+    said = [path.read_text("utf-8").removesuffix("\n").split("\n") for path in files]
+    generator = torch.Generator().manual_seed(SEED)
+    draws = torch.randint(len(references), (SHOWN, len(references)), generator=generator)
+    tables = [
+        torch.tensor([counts(words(h).split(), words(r).split()) for h, r in zip(lines, references, strict=True)])
+        for lines in said
+    ]
+    drawn = [scores(table.double()[draws].sum(dim=1)) for table in tables]
+    greedy, beam = said
+    comparison = paired_bootstrap(greedy, beam, references, DRAWS)
+    return {
+        "direction": direction,
+        "seed": seed,
+        "split": split,
+        "bleu": [round(bleu(lines, references).score, 2) for lines in said],
+        "chrf": [round(chrf(lines, references).score, 2) for lines in said],
+        "signatures": [bleu(said[0], references).signature, chrf(said[0], references).signature],
+        "length_ratio": [round(bleu(lines, references).length_ratio, 4) for lines in said],
+        "difference": round(comparison.difference, 2),
+        "p_value": round(comparison.p_value, 4),
+        "drawn": [[round(value, 2) for value in values.tolist()] for values in drawn],
+    }
+
+
+def main() -> None:
+    """Compare the systems of all recorded runs."""
+    started = time.monotonic()
+    runs = json.loads((RESULTS / f"{RECORDED}.json").read_text("utf-8"))["runs"]
+    done = [compare(run["direction"], run["seed"], split) for run in runs for split in run["test"]]
+    about = "greedy decoding of the last weights, and a beam on averaged ones, on the same sentences"
+    result = {"what": about, "systems": SYSTEMS, "draws": DRAWS, "comparisons": done}
+    write_result("compare_systems", result | provenance(SEED, time.monotonic() - started))
+    for each in done:
+        print(each["direction"], each["split"], each["bleu"], each["chrf"], each["difference"], each["p_value"])
+
+
+if __name__ == "__main__":
+    main()
