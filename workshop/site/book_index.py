@@ -61,7 +61,7 @@ def read_page(path: Path) -> Page:
 
 
 def pages_in_order(root: Path) -> list[Path]:
-    """The Markdown files of the book in the order of _toc.yml."""
+    """The Markdown files of the book in the order of _toc.yml; the API's pages are none."""
 
     def files(node: object) -> list[str]:
         if isinstance(node, list):
@@ -71,7 +71,8 @@ def pages_in_order(root: Path) -> list[Path]:
             return own + [name for key in ("parts", "chapters", "sections") for name in files(node.get(key, []))]
         return []
 
-    return [root / f"{name}.md" for name in files(yaml.safe_load((root / "_toc.yml").read_text("utf-8")))]
+    names = files(yaml.safe_load((root / "_toc.yml").read_text("utf-8")))
+    return [path for path in (root / f"{name}.md" for name in names) if path.exists()]
 
 
 def _is_counted(block: Block) -> bool:

@@ -49,7 +49,7 @@ class Correspondence(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         source = Path(self.env.srcdir, "workshop", "lab", "correspondence.py")
         self.env.note_dependency(str(source))
-        table = paper_table.markdown(paper_table.load_rows(source), address_of(self.config))
+        table = paper_table.markdown(paper_table.load_rows(source), address_of(self.config), api=True)
         container = nodes.container(classes=["paper-table"])
         self.state.nested_parse(StringList(table.splitlines(), str(source)), self.content_offset, container)
         return [container]

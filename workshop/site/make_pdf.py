@@ -60,9 +60,10 @@ def find_browser() -> str:
 
 
 def chapters_in_order(toc: Path) -> list[Chapter]:
+    """All pages but those of the API, which nobody reads from end to end."""
     table = yaml.safe_load(toc.read_text("utf-8"))
     parts = [(part["caption"], chapter["file"]) for part in table["parts"] for chapter in part["chapters"]]
-    return [Chapter(table["root"]), *(Chapter(file, part) for part, file in parts)]
+    return [Chapter(table["root"]), *(Chapter(file, part) for part, file in parts if not file.startswith("book/api"))]
 
 
 def print_chapter(context: BrowserContext, site: Path, chapter: Chapter, home: str) -> None:

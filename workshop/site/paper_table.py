@@ -35,10 +35,12 @@ def _cell(text: str) -> str:
     return text.replace("|", r"\|").replace("\n", " ")
 
 
-def _code(row: Row, address: Address) -> str:
+def _code(row: Row, address: Address, api: bool) -> str:
     if row.file is None:
         return "–"
     name = row.function.rpartition(".")[2] if row.function else Path(row.file).name
+    if api and row.function and "." in row.function:
+        return f"{{py:obj}}`{name} <transformer_lib.{row.function}>`"
     return f"[`{name}`]({address.blob(row.file)})"
 
 
@@ -54,11 +56,14 @@ def _chapter(row: Row) -> str:
     return f"[{row.chapter.replace('_', ' ')}](#{row.id})" if row.chapter else "–"
 
 
-def markdown(rows: Iterable[Row], address: Address) -> str:
-    """A Markdown table; a chapter is linked by the target of the item, a file and a test by their place on the web."""
+def markdown(rows: Iterable[Row], address: Address, api: bool = False) -> str:
+    """A Markdown table; a chapter is linked by the target of the item, a file and a test by their place on the web.
+
+    With `api`, as on a page of the book, a function is linked to what the API says of it.
+    """
     lines = ["| Paper | What it says | Chapter | Code | Test |", "|---|---|---|---|---|"]
     for row in rows:
         place, statement = _cell(row.place), _cell(row.statement)
-        cells = (place, statement, _chapter(row), _code(row, address), _test(row, address))
+        cells = (place, statement, _chapter(row), _code(row, address, api), _test(row, address))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
