@@ -29,7 +29,7 @@ from typing import IO, Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / "experiments" / "queue.toml"
 FOLDER = Path.home() / ".cache" / "transformer_lib" / "queue"
-RESULTS = "experiments/results"
+RESULTS = ("experiments/results", "transformer_lib/pretrained")  # what a run writes into its clone
 # Memory that a step gives back is kept for the next one, in large pages: the same numbers, up to 1.6 times as fast.
 MALLOC = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
@@ -195,10 +195,10 @@ def last_words(log: Path) -> str:
 
 
 def land(folder: Path) -> None:
-    """Copy what finished runs have written among the results, the oldest first, into this repository."""
+    """Copy the results and translators of finished runs, the oldest first, into this repository."""
     finished = [entry for entry in entries(folder) if entry.state["state"] == "done"]
     for entry in sorted(finished, key=lambda entry: (entry.folder / "state.json").stat().st_mtime):
-        listed = ["git", "ls-files", "--modified", "--others", "--exclude-standard", "-z", RESULTS]
+        listed = ["git", "ls-files", "--modified", "--others", "--exclude-standard", "-z", *RESULTS]
         found = subprocess.run(listed, cwd=entry.clone, capture_output=True, text=True, check=True).stdout
         for name in filter(None, found.split("\0")):
             (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
