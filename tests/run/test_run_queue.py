@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("fcntl", reason="the queue runs on Linux and macOS")
-from workshop.lab import run_queue  # noqa: E402
+from workshop.lab import run_queue
 
 COUNT = """
 import json, pathlib, sys, time

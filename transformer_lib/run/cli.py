@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
         default=folder,
         help=f"its folder (default: {folder}), or one of {', '.join(pretrained_names())}",
     )
-    common.add_argument("--device", default="auto", help="such as cpu or cuda:1 (default: auto, cuda, else mps, else cpu)")
+    common.add_argument("--device", default="auto", help="such as cuda:1; auto (default): cuda, then mps, then cpu")
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
     corpus = argparse.ArgumentParser(add_help=False)
     corpus.add_argument("--data", help=f"one of {', '.join(CORPORA)} (default: number_words, or the folder's)")

@@ -1,4 +1,4 @@
-"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, the notebooks to download, and the way in."""
+"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, notebooks, and the way in."""
 
 import html
 import shutil

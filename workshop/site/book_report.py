@@ -15,7 +15,8 @@ from workshop.site.book_head import plain_formula
 STUMBLED, EQUATION, EXERCISE = "stumbled.yml", "equation.yml", "exercise.yml"
 FORMULA = re.compile(r"\\\((.+?)\\\)")
 PLACES = re.compile(
-    r'(?P<targets>(?:<span id="[^"]+"></span>)*)<(?P<level>h[1-6])>(?P<heading>.*?)<a class="headerlink".*?</(?P=level)>'
+    r'(?P<targets>(?:<span id="[^"]+"></span>)*)'
+    r'<(?P<level>h[1-6])>(?P<heading>.*?)<a class="headerlink".*?</(?P=level)>'
     r'|(?P<box><div class="exercise admonition"[^>]*>\s*<p class="admonition-title">)(?P<title>.*?)</p>',
     re.DOTALL,
 )
@@ -36,7 +37,7 @@ def form_of(place: re.Match[str]) -> str:
 
 
 def with_reports(body: str, page: str, address: Address) -> str:
-    """The body of a page with its links; each stands behind its heading, not in it, to leave the heading's name alone."""
+    """The body of a page with its links, each behind its heading: inside, it would be a part of the heading's name."""
 
     def linked(place: re.Match[str]) -> str:
         name = plain(place["title"] or place["heading"])
@@ -47,7 +48,7 @@ def with_reports(body: str, page: str, address: Address) -> str:
     return PLACES.sub(linked, body)
 
 
-def add_links(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.document | None, address: Address) -> None:
+def add_links(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.Node | None, address: Address) -> None:
     """Link every section of a page, and let the menu open the same form for the page as a whole."""
     name = page.rsplit("/", 1)[-1]
     if app.builder.name == "html" and doctree is not None:

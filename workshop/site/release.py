@@ -1,9 +1,9 @@
 """A release: the version in every file that names it, and the files that are published.
 
-    python -m workshop.site.release begin 0.2.0       write the version; notebooks then install this version
-    python -m workshop.site.release after             let notebooks install the main branch again
-    python -m workshop.site.release check v0.2.0      fail unless the tag is the version that every file names
-    python -m workshop.site.release collect           pack what is published into _build/release; publishes nothing
+python -m workshop.site.release begin 0.2.0       write the version; notebooks then install this version
+python -m workshop.site.release after             let notebooks install the main branch again
+python -m workshop.site.release check v0.2.0      fail unless the tag is the version that every file names
+python -m workshop.site.release collect           pack what is published into _build/release; publishes nothing
 """
 
 import argparse
