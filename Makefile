@@ -8,6 +8,7 @@ ARGS ?=
 SUBMISSIONS ?=
 CHAPTER ?=
 OUT ?= grades
+VERSION ?=
 PY := .venv/bin/python
 
 # A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages.
@@ -18,13 +19,13 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env grading-env book pdf serve test test-deep test-fast check bench format notebooks live assignments grade mark \
-	address lock colab-check projects slides clean distclean
+	address lock colab-check projects slides release release-dry-run clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
 	@echo
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | \
-		while IFS='|' read -r name text; do printf '  make %-12s %s\n' "$$name" "$$text"; done
+		while IFS='|' read -r name text; do printf '  make %-15s %s\n' "$$name" "$$text"; done
 
 env: ## Make or update the environment .venv from the lock
 	@$(PYTHON) workshop/environment/make_env.py
@@ -80,8 +81,9 @@ grade: grading-env ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
 
-address: env ## Write the address set in _config.yml into the files that name it
+address: env ## Write the address set in _config.yml into the files that name it, and the notebooks anew
 	$(PY) -m workshop.site.address
+	$(PY) -m workshop.site.make_notebooks
 
 lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the lock leaves it behind
 	$(PYTHON) workshop/environment/lock.py
@@ -98,6 +100,20 @@ slides: grading-env ## Make a deck of slides for each part of the built book, in
 
 projects: env ## Write the two projects for students into assignments/projects (other bugs: ARGS="--seed 7")
 	@$(PY) -m workshop.course.make_projects $(ARGS)
+
+release: env ## Commit and tag a version, VERSION=0.2.0; `git push --follow-tags` then publishes it
+	@test -n "$(VERSION)" || { echo "Name the version: make release VERSION=0.2.0"; exit 2; }
+	@git diff --quiet HEAD || { echo "Commit your changes first."; exit 2; }
+	$(PY) -m workshop.site.release begin "$(VERSION)"
+	$(PY) -m workshop.site.make_notebooks
+	git commit --quiet --all --message "Version $(VERSION)"
+	git tag --annotate "v$(VERSION)" --message "Version $(VERSION)"
+	$(PY) -m workshop.site.release after
+	$(PY) -m workshop.site.make_notebooks
+	git commit --quiet --all --message "After version $(VERSION)"
+
+release-dry-run: env ## Pack what a release publishes into _build/release, from the built site; publish nothing
+	@$(PY) -m workshop.site.release collect
 
 clean: ## Remove what the commands built, but not the environment
 	rm -rf _build build assignments .pytest_cache .ruff_cache .hypothesis htmlcov .coverage

@@ -186,7 +186,7 @@ def perform(task: Task) -> None:
         if status := cli.main(["train", *_arguments(task)]):
             raise SystemExit(status)
         trained = provenance(task.run.seed, time.monotonic() - started) | {"peak_memory_gb": _peak_memory(task.device)}
-        (task.folder / "trained.json").write_text(json.dumps(trained))
+        (task.folder / "trained.json").write_text(json.dumps(trained), "utf-8")
     result = _training_summary(task)
     references, language = task.sides("val")[1], task.languages[1]
     decodings = SEARCH if task.validation_only else GREEDY + BEAMS

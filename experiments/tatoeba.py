@@ -47,7 +47,7 @@ def train(folder: Path, args: argparse.Namespace) -> None:
         raise SystemExit(status)
     note = folder / "trained.json"
     before = json.loads(note.read_text("utf-8")) if note.exists() else []
-    note.write_text(json.dumps([*before, provenance(args.seed, time.monotonic() - started)], indent=1))
+    note.write_text(json.dumps([*before, provenance(args.seed, time.monotonic() - started)], indent=1), "utf-8")
 
 
 def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("fcntl", reason="the queue runs on Linux and macOS")
 from workshop.lab import run_queue
 
 COUNT = """

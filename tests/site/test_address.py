@@ -9,6 +9,8 @@ import pytest
 
 from workshop.site import address
 from workshop.site.address import Address, configured, rewrite, stale_files
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.make_notebooks import notebook_text
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD, NEW = Address("old", "book"), Address("new", "atlas")
@@ -48,7 +50,7 @@ def test_rewriting(text: str, expected: str) -> None:
 def test_one_change_of_the_setting_reaches_every_file(tmp_path: Path) -> None:
     for name in ("_config.yml", *address.DERIVED):
         if (ROOT / name).exists():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
     config = tmp_path / "_config.yml"
     config.write_text(config.read_text("utf-8").replace(configured().repository, NEW.repository), "utf-8")
@@ -75,6 +77,27 @@ def tracked_files() -> list[Path]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     return [ROOT / name for name in names if "/vendor/" not in name and (ROOT / name).is_file()]
+
+
+def test_every_file_that_names_the_address_is_written_by_make_address() -> None:
+    here = configured()
+    naming = set()
+    for path in tracked_files():
+        text = path.read_bytes()
+        if f"github.com/{here.owner}/{here.name}".encode() in text or here.home.encode() in text:
+            naming.add(path.relative_to(ROOT).as_posix())
+    notebooks = {name for name in naming if name.startswith("notebooks/")}
+    assert len(notebooks) > 20
+    assert naming - notebooks - {"_config.yml"} <= set(address.DERIVED)
+
+
+def test_notebooks_and_forms_follow_a_second_address() -> None:
+    page = read_page(ROOT / "book" / "masks.md")
+    index = Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
+    text = notebook_text(page, index, NEW, ROOT)
+    assert f"git+{NEW.repository}@main" in text
+    assert f"{NEW.site}masks.html" in text
+    assert configured().owner not in NEW.issue("stumbled.yml", page="masks")
 
 
 def test_no_file_names_another_address_for_this_project() -> None:

@@ -269,7 +269,7 @@ def differing(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> st
 def write_file(path: Path, content: str) -> None:
     """Write a text file whole or not at all. Raises OSError; then what was there before is untouched."""
     with whole(path) as part:
-        part.write_text(content, encoding="utf-8")
+        part.write_text(content, encoding="utf-8", newline="\n")
 
 
 class _Content(NamedTuple):

@@ -17,7 +17,7 @@ import torch
 from ..config import check_positive
 from ..data.corpora import CORPORA, load_pairs
 from ..decoding import Alpha, check_alpha
-from .distributed import process_group
+from .distributed import available_device, process_group
 from .run_config import FILE, RunConfig
 from .training_run import restarted, train_translator
 from .translator import Translator, Weights, pretrained_names, run_checkpoints
@@ -66,7 +66,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
     print(f"exact match = {100 * scores.exact_match:.1f} %")
     if args.output:
-        args.output.write_text("".join(f"{line}\n" for line in scores.hypotheses), encoding="utf-8")
+        args.output.write_text("".join(f"{line}\n" for line in scores.hypotheses), encoding="utf-8", newline="\n")
 
 
 def _corpus_of(translator: Path) -> str:
@@ -115,6 +115,8 @@ def _set_machine(args: argparse.Namespace) -> None:
     if args.threads is not None:
         check_positive(threads=args.threads)
         torch.set_num_threads(args.threads)
+    if args.device == "auto":
+        args.device = available_device()
     try:
         torch.zeros(0, device=args.device)
     except (RuntimeError, AssertionError) as error:
@@ -165,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
         default=folder,
         help=f"its folder (default: {folder}), or one of {', '.join(pretrained_names())}",
     )
-    common.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    common.add_argument("--device", default="auto", help="such as cuda:1; auto (default): cuda, then mps, then cpu")
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
     corpus = argparse.ArgumentParser(add_help=False)
     corpus.add_argument("--data", help=f"one of {', '.join(CORPORA)} (default: number_words, or the folder's)")

@@ -48,6 +48,13 @@ def sum_over_processes(value: Tensor) -> Tensor:
     return value
 
 
+def available_device() -> str:
+    """The kind of device to train on here: cuda, else mps (Apple's; for one process alone), else cpu."""
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() and "RANK" not in os.environ else "cpu"
+
+
 @contextlib.contextmanager
 def process_group(device: str) -> Iterator[str]:
     """Inside the `with` block this process belongs to those that `torchrun` started; gives the device of its rank.

@@ -63,7 +63,7 @@ def grade(folder: Path, assignments: Path, out: Path, *options: str, **variables
     command = [PYTHON, "-m", "workshop.course.grade", folder, "--assignments", assignments, "--out", out, *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
     log = out / "grading.log"
-    assert done.returncode == 0, done.stdout + done.stderr + (log.read_text()[-3000:] if log.exists() else "")
+    assert done.returncode == 0, done.stdout + done.stderr + (log.read_text("utf-8")[-3000:] if log.exists() else "")
     return done.stdout
 
 

@@ -18,6 +18,7 @@ from workshop.course.exercise_context import context, plain_python
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.site.address import configured
 from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.myst_blocks import PageError
 from workshop.site.plain_markdown import Plain
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,7 +110,10 @@ def main() -> None:
     names = parser.parse_args().chapters or every
     if unknown := [name for name in names if name not in every]:
         parser.error(f"no chapter {', '.join(unknown)}; there are: {', '.join(every)}")
-    faults = [fault for name in names for fault in try_page(name)]
+    try:
+        faults = [fault for name in names for fault in try_page(name)]
+    except PageError as error:
+        sys.exit(f"book/{error}")
     print("\n".join(faults) or "Every answer earned what it should.")
     sys.exit(bool(faults))
 

@@ -140,7 +140,7 @@ def worker(folder: Path) -> int | None:
     path = folder / "worker"
     if not path.exists():
         return None
-    with path.open() as opened:
+    with path.open(encoding="utf-8") as opened:
         return None if locked(opened) else int(opened.read())
 
 
@@ -153,7 +153,7 @@ def start(folder: Path, cores: int) -> None:
         print("the repository has changes that are not committed: runs begun now do not see them", file=sys.stderr)
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(Path(__file__).resolve()), "--folder", str(folder), "work", "--cores", str(cores)]
-    with (folder / "worker").open("a+") as lock, (folder / "log.txt").open("ab") as log:
+    with (folder / "worker").open("a+", encoding="utf-8") as lock, (folder / "log.txt").open("ab") as log:
         if not locked(lock):
             lock.seek(0)
             pid = lock.read()

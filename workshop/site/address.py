@@ -8,11 +8,24 @@ import argparse
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-DERIVED = ("README.md", "CITATION.cff", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml", "book/index.md")
+DERIVED = (
+    "README.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
+    "pyproject.toml",
+    ".zenodo.json",
+    ".github/ISSUE_TEMPLATE/config.yml",
+    "book/index.md",
+    "book/for_instructors.md",
+    "paper/paper.md",
+)
 GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
 
 
@@ -49,6 +62,10 @@ class Address:
 
     def raw(self, path: str) -> str:
         return f"{self.repository}/raw/{self.branch}/{path}"
+
+    def issue(self, form: str, **fields: str) -> str:
+        """A form for a new issue, with some of its fields filled in."""
+        return f"{self.repository}/issues/new?{urlencode({'template': form, **fields})}"
 
     def colab(self, notebook: str, host: str = "https://colab.research.google.com") -> str:
         return f"{host.rstrip('/')}/github/{self.owner}/{self.name}/blob/{self.branch}/{notebook}"

@@ -1,4 +1,4 @@
-"""Files beside the pages: sitemap, robots.txt, 404.html, social pictures, the notebooks to download, and the way in."""
+"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, notebooks, and the way in."""
 
 import html
 import shutil
@@ -11,6 +11,7 @@ import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from workshop.site import versions
 from workshop.site.address import Address
 from workshop.site.book_cards import card, write_if_new
 from workshop.site.book_head import card_of, description_of, plain_text, question_of, tags
@@ -82,6 +83,7 @@ def write(app: Sphinx, exception: Exception | None, address: Address) -> None:
     pages = [app.config.root_doc, *(page for _, names in parts for page in names)]
     (site / "sitemap.xml").write_text(sitemap([f"{address.home}{page}.html" for page in pages]), "utf-8")
     (site / "robots.txt").write_text(f"User-agent: *\nAllow: /\n\nSitemap: {address.home}sitemap.xml\n", "utf-8")
+    (site / versions.FILE).write_text(versions.listing(address.branch, "", []), "utf-8")
     home = urlsplit(address.home).path
     (site / "404.html").write_text(not_found(home, app.config.html_title, parts, titles), "utf-8")
     (site / "index.html").write_text(entrance(app, address), "utf-8")

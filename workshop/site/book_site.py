@@ -1,8 +1,8 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
 The rest of the work is in book_charts.py (charts and pictures), book_live.py (the translator in the browser),
-book_head.py (what others say of a page), book_files.py (files beside the pages), book_weight.py (what a page weighs)
-and book_pages.py (the finished HTML).
+book_head.py (what others say of a page), book_report.py (links to the forms for a report), book_files.py (files beside
+the pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
 """
 
 import re
@@ -23,6 +23,7 @@ from workshop.site import (
     book_head,
     book_live,
     book_pages,
+    book_report,
     book_weight,
     defect_table,
     paper_table,
@@ -153,6 +154,12 @@ def add_head(app: Sphinx, page: str, _template: str, context: dict[str, Any], do
     book_head.add_tags(app, page, context, doctree, address_of(app.config))
 
 
+def add_reports(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    book_report.add_links(app, page, context, doctree, address_of(app.config))
+
+
 def add_downloads(
     app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
@@ -182,6 +189,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", book_live.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", add_head)
+    app.connect("html-page-context", add_reports, priority=900)
     app.connect("html-page-context", add_downloads, priority=900)
     app.connect("build-finished", book_live.write_payloads)
     # After Jupyter Book's own, which writes the page at the root.

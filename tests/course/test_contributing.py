@@ -1,0 +1,45 @@
+"""Who follows CONTRIBUTING word by word gets what it promises."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from workshop.course.exercises import Exercise, exercises_of
+from workshop.course.try_exercises import mark, trials
+from workshop.site.book_index import read_page
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+
+
+def section(title: str) -> str:
+    return TEXT.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.fixture
+def exercise(tmp_path: Path) -> Exercise:
+    """The exercise that CONTRIBUTING shows, as a page."""
+    [shown] = re.findall(r"^````\n(.*?)^````$", section("Add an exercise"), re.MULTILINE | re.DOTALL)
+    (tmp_path / "name.md").write_text(f"# A chapter\n\n{shown}", "utf-8")
+    [found] = exercises_of(read_page(tmp_path / "name.md"))
+    return found
+
+
+def test_the_exercise_that_it_shows_is_whole_and_earns_what_it_says(exercise: Exercise) -> None:
+    tried = trials(exercise)
+    assert len(tried) >= 4
+    for what, answer, points in tried:
+        assert mark(exercise, answer, {"__name__": "__main__"}).points == points, what
+
+
+def test_the_headings_that_it_asks_for_are_those_of_the_tests() -> None:
+    tests = (ROOT / "tests" / "site" / "test_book.py").read_text("utf-8")
+    headings = set(re.findall(r"`(## [^`]+)`", section("Add a chapter")))
+    assert headings == set(re.findall(r'"(## [A-Z][^"]+)"', tests)) - {"## How to read it"}
+
+
+def test_the_files_that_it_names_exist() -> None:
+    named = re.findall(r"`((?:workshop|tests|transformer_lib|book|experiments)/[\w/]+\.\w+)`", TEXT)
+    assert len(named) > 10
+    assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []

@@ -1,0 +1,256 @@
+"""A release from one tag: the version everywhere, what is packed, and the site with its versions."""
+
+import functools
+import hashlib
+import http.server
+import json
+import re
+import shutil
+import tarfile
+import threading
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.sync_api import BrowserContext
+
+from workshop.site import release, versions
+from workshop.site.address import configured
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.make_notebooks import notebook_text
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMED = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "_config.yml")
+PAGE = """<!doctype html><html lang="en"><title>{title}</title><body>
+<div><a class="navbar-brand" href="#">The book</a></div><main><h1>{title}</h1></main>
+<script defer src="../_static/book-versions.js"></script></body></html>"""
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A folder with the files that name the version."""
+    for name in NAMED:
+        shutil.copy(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def small_site(folder: Path, title: str) -> Path:
+    (folder / "book").mkdir(parents=True)
+    (folder / "_static").mkdir()
+    (folder / "book" / "masks.html").write_text(PAGE.format(title=title), "utf-8")
+    (folder / "index.html").write_text(f"<title>{title}</title>", "utf-8")
+    (folder / "404.html").write_text("lost", "utf-8")
+    (folder / release.PDF).write_bytes(b"%PDF-1.7")
+    (folder / versions.FILE).write_text(versions.listing(title, "", []), "utf-8")
+    shutil.copy(ROOT / "book" / "_static" / "book-versions.js", folder / "_static")
+    return folder
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Path:
+    """A main site beside four releases."""
+    for version in ("0.9.0", "0.10.0", "0.10.1", "0.2.0"):
+        (tmp_path / "zips").mkdir(exist_ok=True)
+        site = small_site(tmp_path / version, f"text of {version}")
+        release.pack(site, tmp_path / "zips" / f"site-v{version}.zip")
+    main = small_site(tmp_path / "main", "text of main")
+    versions.assemble(main, versions.releases_in(tmp_path / "zips"), tmp_path / "public")
+    return tmp_path / "public"
+
+
+# ── The version ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_files_agree_on_the_version() -> None:
+    assert len(set(release.written().values())) == 1
+
+
+def test_a_version_reaches_every_file_and_only_its_tag_passes(repository: Path) -> None:
+    release.begin("7.8.9", "2031-02-03", repository)
+    assert release.disagreements("v7.8.9", repository) == []
+    assert len(release.disagreements("v7.9.0", repository)) == 4
+    assert yaml.safe_load((repository / "CITATION.cff").read_text("utf-8"))["date-released"].isoformat() == "2031-02-03"
+    assert yaml.safe_load((repository / "CITATION.cff").read_text("utf-8"))["cff-version"] == "1.2.0"
+    assert release.notes("7.8.9", repository).startswith("### ")
+    release.set_branch("main", repository)
+    assert (repository / "_config.yml").read_text("utf-8") == (ROOT / "_config.yml").read_text("utf-8")
+
+
+def test_the_changelog_gives_the_notes_of_its_version_alone(repository: Path) -> None:
+    release.begin("7.8.9", "2031-02-03", repository)
+    log = repository / "CHANGELOG.md"
+    log.write_text(log.read_text("utf-8").replace("## [Unreleased]\n", "## [Unreleased]\n\n- Later.\n"), "utf-8")
+    release.begin("7.9.0", "2031-02-04", repository)
+    assert release.notes("7.9.0", repository) == "- Later."
+    assert "Later" not in release.notes("7.8.9", repository)
+
+
+@pytest.mark.parametrize("version", ["1.2", "v1.2.3", "1.2.3rc1"])
+def test_another_form_of_version_is_refused_and_changes_nothing(repository: Path, version: str) -> None:
+    with pytest.raises(ValueError, match="must be three numbers"):
+        release.begin(version, "2031-02-03", repository)
+    assert release.written(repository) == release.written()
+
+
+def test_notebooks_of_a_version_install_that_version(repository: Path) -> None:
+    release.begin("7.8.9", "2031-02-03", repository)
+    page = read_page(ROOT / "book" / "masks.md")
+    index = Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
+    text = notebook_text(page, index, configured(repository), ROOT)
+    assert re.findall(r"git\+https://[\w./-]+@([\w.]+)", text) == ["v7.8.9"]
+    assert f"{configured().repository}/blob/main" not in text
+
+
+def test_the_descriptions_of_the_project_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    zenodo = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
+    assert zenodo["title"] == citation["title"]
+    assert zenodo["license"] == citation["license"] == project["license"]
+    assert zenodo["keywords"] == project["keywords"]
+    names = [author["name"] for author in project["authors"]]
+    assert [creator["name"] for creator in zenodo["creators"]] == [who["name"] for who in citation["authors"]] == names
+
+
+def test_the_paper_is_of_two_pages_and_names_its_sources() -> None:
+    text = (ROOT / "paper" / "paper.md").read_text("utf-8")
+    _, head, body = text.split("---\n", 2)
+    described = yaml.safe_load(head)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert [author["name"] for author in described["authors"]] == [author["name"] for author in project["authors"]]
+    assert 250 < len(body.split()) <= 1000
+    assert {"Summary", "Statement of need"} <= set(re.findall(r"^# (.+)", body, re.MULTILINE))
+    entries = re.findall(
+        r"^@\w+\{(\w+),", (ROOT / "paper" / described["bibliography"]).read_text("utf-8"), re.MULTILINE
+    )
+    assert sorted(entries) == sorted(set(re.findall(r"\[@(\w+)\]", body)))
+
+
+# ── What is packed ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.slow
+def test_a_dry_run_packs_what_a_release_publishes(tmp_path: Path) -> None:
+    site, out = small_site(tmp_path / "site", "text"), tmp_path / "release"
+    release.collect(site, out)
+    version = release.written()["pyproject.toml"]
+    sums = dict(reversed(line.split("  ")) for line in (out / "SHA256SUMS").read_text("utf-8").splitlines())
+    assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in sums} == sums
+    assert {path.name for path in out.iterdir()} - set(sums) == {"SHA256SUMS", "notes.md"}
+    wheel, sources = f"executable_transformer-{version}-py3-none-any.whl", f"executable_transformer-{version}.tar.gz"
+    packed = {f"site-v{version}.zip", f"notebooks-v{version}.zip"}
+    assert set(sums) == {wheel, sources, release.PDF, *packed}
+    with zipfile.ZipFile(out / wheel) as archive:
+        assert archive.testzip() is None
+        assert {name.split("/")[0] for name in archive.namelist()} == {
+            "transformer_lib",
+            f"executable_transformer-{version}.dist-info",
+        }
+        assert "transformer_lib/pretrained/tatoeba_de_en/model.safetensors" in archive.namelist()
+    with tarfile.open(out / sources) as archive:
+        assert f"executable_transformer-{version}/transformer_lib/attention.py" in archive.getnames()
+    with zipfile.ZipFile(out / f"notebooks-v{version}.zip") as archive:
+        assert sorted(archive.namelist()) == sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+        for name in archive.namelist():
+            assert json.loads(archive.read(name))["nbformat"] == 4
+    with zipfile.ZipFile(out / f"site-v{version}.zip") as archive:
+        assert {"index.html", "book/masks.html", release.PDF} <= set(archive.namelist())
+
+
+def test_a_packed_folder_has_the_same_bytes_again(tmp_path: Path) -> None:
+    site = small_site(tmp_path / "site", "text")
+    release.pack(site, tmp_path / "a.zip")
+    (site / "index.html").touch()
+    release.pack(site, tmp_path / "b.zip")
+    assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
+
+
+@pytest.mark.parametrize(("missing", "remedy"), [("index.html", "make book pdf"), (release.PDF, "make pdf")])
+def test_a_site_that_is_not_whole_is_not_packed(tmp_path: Path, missing: str, remedy: str) -> None:
+    site = small_site(tmp_path / "site", "text")
+    (site / missing).unlink()
+    with pytest.raises(ValueError, match=remedy):
+        release.collect(site, tmp_path / "release")
+    assert not (tmp_path / "release").exists()
+
+
+# ── The versions on the site ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_version_has_its_folder_and_the_newest_is_latest(published: Path) -> None:
+    shown = {
+        folder: (published / folder / "book" / "masks.html").read_text("utf-8").split("<h1>text of ")[1].split("<")[0]
+        for folder in (".", "v0.10", "v0.9", "v0.2", "latest")
+    }
+    assert shown == {".": "main", "v0.10": "0.10.1", "v0.9": "0.9.0", "v0.2": "0.2.0", "latest": "0.10.1"}
+
+
+def test_a_list_of_versions_leads_from_each_folder_to_each_other(published: Path) -> None:
+    folders = {".": "main", "v0.10": "v0.10", "v0.9": "v0.9", "v0.2": "v0.2", "latest": "v0.10"}
+    for folder, here in folders.items():
+        listed = json.loads((published / folder / versions.FILE).read_text("utf-8"))
+        assert listed["here"] == here
+        assert [version["name"] for version in listed["versions"]] == ["main", "v0.10", "v0.9", "v0.2"]
+        for version in listed["versions"]:
+            place = (published / folder / version["path"]).resolve()
+            assert json.loads((place / versions.FILE).read_text("utf-8"))["here"] == version["name"]
+
+
+def test_what_speaks_for_the_host_stands_at_its_root_alone(published: Path) -> None:
+    assert [path.relative_to(published).as_posix() for path in published.rglob("404.html")] == ["404.html"]
+
+
+def test_without_a_release_there_is_the_newest_text_alone(tmp_path: Path) -> None:
+    (tmp_path / "zips").mkdir()
+    main = small_site(tmp_path / "main", "text")
+    assert versions.assemble(main, versions.releases_in(tmp_path / "zips"), tmp_path / "public") == []
+    assert not (tmp_path / "public" / "latest").exists()
+
+
+def test_a_file_that_is_no_packed_site_is_named(tmp_path: Path) -> None:
+    (tmp_path / "homework.zip").touch()
+    with pytest.raises(ValueError, match=r"homework\.zip is no packed site"):
+        versions.releases_in(tmp_path)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def served(published: Path) -> Iterator[str]:
+    """The published site below a folder of its host, as GitHub serves it."""
+    (published.parent / "host").mkdir()
+    published.rename(published.parent / "host" / "book")
+    handler = functools.partial(Quiet, directory=str(published.parent / "host"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/book/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.slow
+def test_a_reader_goes_by_keys_to_the_same_page_of_another_version(context: BrowserContext, served: str) -> None:
+    page = context.new_page()
+    page.goto(f"{served}latest/book/masks.html")
+    summary = page.locator(".book-versions summary")
+    assert summary.inner_text() == "Version: v0.10"
+    summary.focus()
+    page.keyboard.press("Enter")
+    names = page.locator(".book-versions a")
+    assert names.all_inner_texts() == ["main", "v0.10", "v0.9", "v0.2"]
+    assert page.locator(".book-versions [aria-current]").all_inner_texts() == ["v0.10"]
+    names.nth(2).focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"{served}v0.9/book/masks.html")
+    assert page.locator("h1").inner_text() == "text of 0.9.0"
+    page.locator(".book-versions summary").click()
+    page.locator(".book-versions a").first.click()
+    page.wait_for_url(f"{served}book/masks.html")
+    page.close()
