@@ -128,7 +128,9 @@ class Corpus:
             faults.append(_fault(source, target, limits) if limits else "")
             equal += source == target
         if faults and equal == len(faults):
-            raise ValueError(f"{_name(pairs)}: both sides of every pair are the same text; name the file of each language")
+            raise ValueError(
+                f"{_name(pairs)}: both sides of every pair are the same text; name the file of each language"
+            )
         if limits:
             first = np.unique(hashes, return_index=True)[1]
             for i in np.delete(np.arange(len(faults)), first).tolist():

@@ -224,7 +224,9 @@ def word_splitter(language: str | None, lowercase: bool):
     try:
         rules = spacy.blank(language).tokenizer  # the tokenizer alone; no trained model is downloaded
     except ImportError as error:
-        raise ValueError(f"spaCy has no rules for the language {language!r}; take the tokenizer bpe or space") from error
+        raise ValueError(
+            f"spaCy has no rules for the language {language!r}; take the tokenizer bpe or space"
+        ) from error
     return lambda text: [token.text for token in rules(text.lower() if lowercase else text) if not token.is_space]
 
 
