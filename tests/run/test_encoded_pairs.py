@@ -100,7 +100,7 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
 
     def times_encoded():
         encoded.clear()
-        assert list(training_run._encoded(tmp_path, translator, corpus, first=True)) == expected
+        assert list(training_run.encode_once(tmp_path, translator, corpus, first=True)) == expected
         return len(encoded)
 
     assert [times_encoded(), times_encoded()] == [1, 0]

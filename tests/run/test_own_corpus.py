@@ -5,9 +5,13 @@ import io
 import itertools
 import json
 import sys
+from collections import Counter
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from transformer_lib import reference
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.own_corpus import HELD_OUT, SHARE, Corpus, Limits, TextPairs
 from transformer_lib.run import cli
@@ -140,6 +144,19 @@ def test_cleaning_counts_what_it_leaves_out_by_reason():
     assert Corpus(good, held_out).report() == ""
 
 
+SIDE = st.text("aA!", max_size=4)
+
+
+@given(st.lists(st.tuples(SIDE, SIDE), max_size=12), st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_cleaning_equals_the_loops(pairs, held_out):
+    pairs = [*pairs, ("ok", "ok")]
+    faults = reference.faults_of_pairs(pairs, held_out, max_length=3, max_ratio=2)
+    corpus = Corpus(pairs, held_out, Limits(3, 2))
+    assert list(corpus) == [pair for pair, fault in zip(pairs, faults, strict=True) if not fault]
+    assert corpus.dropped == Counter(fault for fault in faults if fault)
+
+
 def test_a_digest_is_of_the_pairs_and_not_of_their_files(tmp_path):
     plain, packed = two_files(tmp_path), two_files(tmp_path, names=("a.gz", "b.gz"))
     digests = {Corpus(TextPairs(files), PAIRS[:1]).digest for files in (plain, packed)}
@@ -240,6 +257,7 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
             {"--data": ["nowhere"]},
             "unknown corpus 'nowhere'; known: number_words, multi30k, tatoeba; files of your own",
         ),
+        ({"--data": ["multi30k", "runs/mine"]}, "one corpus by name, or files; the folder comes before --data"),
         ({"--max-ratio": [0.5]}, "max_ratio = 0.5 must be at least 1"),
         ({"--max-length": [0]}, "max_length = 0 must be an integer of at least 1"),
     ],

@@ -93,7 +93,11 @@ def _test_pairs(args: argparse.Namespace, translator: Translator) -> tuple[list[
 
 def _data(given: list[str] | None) -> str | list[str] | None:
     """The name of a corpus, or the paths of files."""
-    return given[0] if given and len(given) == 1 and not Path(given[0]).exists() else given and _paths(given)
+    if not given or not (given[0] in CORPORA or (len(given) == 1 and not Path(given[0]).exists())):
+        return given and _paths(given)
+    if len(given) > 1:
+        raise ValueError(f"--data {' '.join(given)}: one corpus by name, or files; the folder comes before --data")
+    return given[0]
 
 
 def _paths(files: list[str]) -> list[str]:

@@ -165,7 +165,7 @@ def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
         print(size, file=sys.stderr)
         print(f"{count_parameters(model)} parameters, {device}, {steps_done} steps done", file=sys.stderr)
     with rank_0_first():  # which writes what the others read
-        train_ids = _encoded(folder, translator, pairs, first)
+        train_ids = encode_once(folder, translator, pairs, first)
     return Run(translator, optimizer, checkpoints, steps_done, train_ids, translator.encode(pairs.held_out))
 
 
@@ -191,7 +191,7 @@ def read_corpus(config: RunConfig) -> Corpus:
     return corpus
 
 
-def _encoded(folder: Path, translator: Translator, pairs: Corpus, first: bool) -> EncodedPairs:
+def encode_once(folder: Path, translator: Translator, pairs: Corpus, first: bool) -> EncodedPairs:
     """The ids of the training pairs, written once; a resumed run takes those that its folder has, if they are whole."""
     written, part = folder / ENCODED, folder / f"{ENCODED}.part"
     text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
