@@ -656,3 +656,34 @@ def forward_multiply_adds(c, source_length, target_length):
     for _ in range(target_length):
         count += c.d_model * c.vocabulary_size  # logits
     return count
+
+
+def faults_of_pairs(pairs, held_out, max_length, max_ratio):
+    """Why each sentence pair is no good for training; "" where it is.
+
+    held_out: the pairs that are kept for validation or for a test.
+    """
+    faults = []
+    for i, (source, target) in enumerate(pairs):
+        shorter, longer = sorted([len(source), len(target)])
+        fault = ""
+        if shorter == 0:
+            fault = "empty"
+        elif longer > max_length:
+            fault = "too long"
+        elif longer > max_ratio * shorter:
+            fault = "of unequal lengths"
+        elif (source, target) in pairs[:i]:
+            fault = "seen before"
+        for other_source, other_target in held_out:
+            known = letters_of(source) == letters_of(other_source)
+            known = known or letters_of(target) == letters_of(other_target)
+            if known and not fault:
+                fault = "shared with held-out pairs"
+        faults.append(fault)
+    return faults
+
+
+def letters_of(sentence):
+    """Its letters and digits, without case."""
+    return [letter for letter in sentence.casefold() if letter.isalnum()]

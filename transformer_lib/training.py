@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .config import TrainingConfig, TransformerConfig, check_positive
-from .data.batches import Batch, Ids, token_batches
+from .data.batches import Batch, Ids, batch_plan, make_batch
 from .fast import speed_up, token_losses
 from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
@@ -169,12 +169,15 @@ def epochs(
     pairs: Sequence[tuple[Ids, Ids]],
     model_config: TransformerConfig,
     config: TrainingConfig,
+    skip: int = 0,
 ) -> Iterator[Batch]:
     """Batches of the pairs without end; the seed gives each epoch its order.
 
     Args:
         model_config: of the model to train, whose pad, start and end ids the
             batches get.
+        skip: so many batches from the first one on are left out; their pairs
+            are not read.
 
     Raises:
         ValueError: no pairs.
@@ -185,4 +188,7 @@ def epochs(
     limit, noise = config.batch_tokens, config.length_noise
     for epoch in itertools.count():
         seed = config.seed * 1_000_003 + epoch
-        yield from token_batches(pairs, limit, seed, *special, noise)
+        groups = batch_plan(pairs, limit, seed, noise)
+        for group in groups[skip:]:
+            yield make_batch([pairs[i] for i in group], *special)
+        skip = max(0, skip - len(groups))

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -86,34 +87,48 @@ def token_batches(
     Raises:
         ValueError: a sentence longer than batch_tokens.
     """
+    for group in batch_plan(pairs, batch_tokens, seed, length_noise):
+        yield make_batch([pairs[i] for i in group], pad_id, bos_id, eos_id)
+
+
+def batch_plan(
+    pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int, seed: int = 0, length_noise: float = 0.0
+) -> list[list[int]]:
+    """Which pairs share a batch, for one epoch: from their lengths alone, without a look at their ids.
+
+    Args and Raises: as of token_batches. Pairs that know their lengths, such as EncodedPairs, are not read at all.
+    """
     check_positive(batch_tokens=batch_tokens)
     generator = random.Random(seed)
     order = list(range(len(pairs)))
     # Shuffled, so that pairs of one length meet other pairs in every epoch.
     generator.shuffle(order)
-
-    def length(i: int) -> tuple[float, int]:
-        target, source = float(len(pairs[i][1])), len(pairs[i][0])
-        if length_noise:
-            target += generator.uniform(-length_noise, length_noise)
-        return target, source
-
-    order.sort(key=length)
-    groups = list(_groups(pairs, order, batch_tokens))
+    source, target = _lengths(pairs)
+    by_length = target[order].astype(np.float64)
+    if length_noise:
+        by_length += [generator.uniform(-length_noise, length_noise) for _ in order]
+    # A stable sort: by target, then by source, else as shuffled.
+    order = np.array(order)[np.lexsort((source[order], by_length))].tolist()
+    widths = (np.maximum(source, target) + 1).tolist()  # <bos> or <eos>
+    groups = list(_groups(widths, order, batch_tokens))
     generator.shuffle(groups)
-    for group in groups:
-        yield make_batch([pairs[i] for i in group], pad_id, bos_id, eos_id)
+    return groups
+
+
+def _lengths(pairs: Sequence[tuple[Ids, Ids]]) -> np.ndarray:
+    known = getattr(pairs, "lengths", None)
+    return np.array([[len(ids) for ids in side] for side in zip(*pairs, strict=True)]) if known is None else known
 
 
 def _groups(
-    pairs: Sequence[tuple[Ids, Ids]],
+    widths: Sequence[int],
     order: list[int],
     batch_tokens: int,
 ) -> Iterator[list[int]]:
     group: list[int] = []
     widest = 0
     for i in order:
-        width = max(map(len, pairs[i])) + 1  # <bos> or <eos>
+        width = widths[i]
         if width > batch_tokens:
             limit = f"batch_tokens = {batch_tokens}; raise the limit"
             raise ValueError(f"pair {i} has {width} tokens, more than {limit}")

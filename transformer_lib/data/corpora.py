@@ -1,6 +1,5 @@
 """The corpora: where their files come from, and how it is made sure that they are the right ones."""
 
-import gzip
 import hashlib
 import http.client
 import io
@@ -10,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 from .number_words import number_pairs
+from .own_corpus import TextPairs, columns, letters, lines
 
 MULTI30K_URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
@@ -49,7 +49,8 @@ def load_pairs(corpus: str, split: str, source: str, target: str) -> list[tuple[
         FileNotFoundError: a file that is neither here nor to be had from upstream.
     """
     if corpus not in CORPORA:
-        raise ValueError(f"unknown corpus {corpus!r}; known: {', '.join(CORPORA)}")
+        known = ", ".join(CORPORA)
+        raise ValueError(f"unknown corpus {corpus!r}; known: {known}; files of your own have paths that exist")
     splits, languages = CORPORA[corpus]
     if split not in splits:
         raise ValueError(f"{corpus} has no split {split!r}; it has {', '.join(splits)}")
@@ -61,17 +62,7 @@ def load_pairs(corpus: str, split: str, source: str, target: str) -> list[tuple[
     if corpus == "tatoeba":
         pairs = split_by_english(_tatoeba_pairs(), split)
         return pairs if source == "en" else _swapped(pairs)
-    return pair_lines(_multi30k_lines(split, source), _multi30k_lines(split, target), f"{corpus} {split}")
-
-
-def pair_lines(source: list[str], target: list[str], name: str) -> list[tuple[str, str]]:
-    """Line i of the source with line i of the target. Raises ValueError if their numbers of lines differ."""
-    if len(source) != len(target):
-        raise ValueError(
-            f"{name}: the source has {len(source)} lines and the target {len(target)}; "
-            "line i of one must translate line i of the other"
-        )
-    return list(zip(source, target, strict=True))
+    return list(TextPairs([_multi30k_file(split, language) for language in (source, target)]))
 
 
 def split_by_english(pairs: list[tuple[str, str]], split: str) -> list[tuple[str, str]]:
@@ -84,7 +75,7 @@ def split_by_english(pairs: list[tuple[str, str]], split: str) -> list[tuple[str
     Args:
         split: "train", "val" or "test"; the last two are 1/128 of the English sentences each.
     """
-    sides = [[_letters(side) for side in pair] for pair in pairs]
+    sides = [[letters(side) for side in pair] for pair in pairs]
     parts = {english: hashlib.sha256(english.encode()).digest()[0] % 128 for english, _ in sides}
     if split == "train":
         held_out = {german for english, german in sides if parts[english] in HELD_OUT}
@@ -98,10 +89,6 @@ def split_by_english(pairs: list[tuple[str, str]], split: str) -> list[tuple[str
         if HELD_OUT.get(parts[english]) == split:
             first.setdefault(english, pair)
     return list(first.values())
-
-
-def _letters(sentence: str) -> str:
-    return "".join(filter(str.isalnum, sentence.casefold()))
 
 
 def _swapped(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -145,15 +132,14 @@ def _check_hash(content: bytes, expected: str, name: str, remedy: str) -> None:
         raise ValueError(f"{name} is truncated or altered: expected sha256 {expected}, found {found}. {remedy}")
 
 
-def _multi30k_lines(split: str, language: str) -> list[str]:
+def _multi30k_file(split: str, language: str) -> Path:
     name = f"{split}.{language}.gz"
-    content = fetch(data_folder() / "multi30k" / name, MULTI30K_URL + name, MULTI30K_SHA256[name])
-    # Lines end at "\n" alone: str.splitlines would also cut at characters that stand inside sentences.
-    return [line.strip() for line in gzip.decompress(content).decode("utf-8").removesuffix("\n").split("\n")]
+    path = data_folder() / "multi30k" / name
+    fetch(path, MULTI30K_URL + name, MULTI30K_SHA256[name])
+    return path
 
 
 def _tatoeba_pairs() -> list[tuple[str, str]]:
     content = fetch(data_folder() / "tatoeba" / "deu-eng.zip", TATOEBA_URL, TATOEBA_SHA256)
-    text = zipfile.ZipFile(io.BytesIO(content)).read("deu.txt").decode("utf-8")
-    lines = [line.split("\t") for line in text.removesuffix("\n").split("\n")]
-    return [(english.strip(), german.strip()) for english, german in lines]
+    with zipfile.ZipFile(io.BytesIO(content)).open("deu.txt") as file:
+        return list(columns(lines(file, file.name), file.name))

@@ -186,7 +186,7 @@ class SubwordTokenizer:
         return {"kind": "bpe", "model": json.loads(self._model.to_str())}
 
 
-def train_tokenizer(kind: str, texts: Sequence[str], language: str | None, vocabulary_size: int) -> Tokenizer:
+def train_tokenizer(kind: str, texts: Iterable[str], language: str | None, vocabulary_size: int) -> Tokenizer:
     """A tokenizer by name: "bpe", "spacy" (lower-cased, words seen twice or more) or "space".
 
     Args:
@@ -221,7 +221,12 @@ def word_splitter(language: str | None, lowercase: bool):
         import spacy
     except ImportError as error:
         raise ImportError("words of a language need spaCy: pip install 'executable-transformer[text]'") from error
-    rules = spacy.blank(language).tokenizer  # the tokenizer alone; no trained model is downloaded
+    try:
+        rules = spacy.blank(language).tokenizer  # the tokenizer alone; no trained model is downloaded
+    except ImportError as error:
+        raise ValueError(
+            f"spaCy has no rules for the language {language!r}; take the tokenizer bpe or space"
+        ) from error
     return lambda text: [token.text for token in rules(text.lower() if lowercase else text) if not token.is_space]
 
 

@@ -16,10 +16,11 @@ import torch
 
 from ..config import check_positive
 from ..data.corpora import CORPORA, load_pairs
+from ..data.own_corpus import Pair, TextPairs
 from ..decoding import Alpha, check_alpha
 from .distributed import available_device, process_group
 from .run_config import FILE, RunConfig
-from .training_run import restarted, train_translator
+from .training_run import read_corpus, restarted, train_translator
 from .translator import Translator, Weights, pretrained_names, run_checkpoints
 
 # Printed raw, they would end the line or move the cursor.
@@ -36,8 +37,11 @@ def run_train(args: argparse.Namespace) -> None:
         raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
     if begun and not resume:
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
+    args.data, args.validation = _data(args.data), args.validation and _paths(args.validation)
+    if isinstance(args.data, list) and not resume and not (args.source and args.target):
+        raise ValueError("files do not say their languages: add --source and --target, any two names such as fr and cs")
     before = RunConfig.read(folder) if resume else RunConfig(data=args.data or RunConfig.data)
-    own = {field.name for field in fields(RunConfig)} - {"model", "training"}
+    own = {field.name for field in fields(RunConfig)} - {"model", "training", "digest"}
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
     config = before.changed(settings, _assignments(args.model), _assignments(args.training))
     config = before.resumed(config) if resume else config
@@ -51,13 +55,11 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     translator = Translator.load(args.translator, args.device, args.checkpoint)
-    data = args.data or _corpus_of(args.translator)
-    split = args.split or (CORPORA[data][0][2] if data in CORPORA else "test")
-    pairs = load_pairs(data, split, translator.source, translator.target)
+    pairs, name = _test_pairs(args, translator)
     scores = translator.score(pairs, args.beam_size, args.alpha)
     found = scores.bleu
     how = f"beam {args.beam_size}, alpha {args.alpha}" if args.beam_size > 1 else "greedy"
-    print(f"BLEU = {found.score:.2f} on {data} {split}, {translator.source} to {translator.target}, {how}")
+    print(f"BLEU = {found.score:.2f} on {name}, {translator.source} to {translator.target}, {how}")
     precisions = "/".join(f"{value:.1f}" for value in found.precisions)
     lengths = f"brevity penalty {found.brevity_penalty:.3f}, length ratio {found.length_ratio:.3f}"
     print(f"precisions = {precisions}, {lengths}")
@@ -69,11 +71,37 @@ def run_evaluate(args: argparse.Namespace) -> None:
         args.output.write_text("".join(f"{line}\n" for line in scores.hypotheses), encoding="utf-8", newline="\n")
 
 
-def _corpus_of(translator: Path) -> str:
-    if not (translator / FILE).exists():
-        known = ", ".join(CORPORA)
-        raise ValueError(f"{translator} does not say which corpus it is about; give --data, one of {known}")
-    return RunConfig.read(translator).data
+def _test_pairs(args: argparse.Namespace, translator: Translator) -> tuple[list[Pair], str]:
+    """The pairs to score on, and what they are called: files given, a split given, or what the run itself says."""
+    data = _data(args.data)
+    config = None
+    if data is None:
+        if not (args.translator / FILE).exists():
+            known = ", ".join(CORPORA)
+            raise ValueError(f"{args.translator} does not say its corpus; give --data, two files or one of {known}")
+        config = RunConfig.read(args.translator)
+        data = config.data
+    if isinstance(data, str):
+        split = args.split or (CORPORA[data][0][2] if data in CORPORA else "test")
+        return load_pairs(data, split, translator.source, translator.target), f"{data} {split}"
+    if args.split:
+        raise ValueError(f"--split {args.split}: files have no splits; name the files to score on with --data")
+    if config is None:
+        return list(TextPairs(data)), " and ".join(data)
+    return read_corpus(config).held_out, "its validation pairs"
+
+
+def _data(given: list[str] | None) -> str | list[str] | None:
+    """The name of a corpus, or the paths of files."""
+    if not given or not (given[0] in CORPORA or (len(given) == 1 and not Path(given[0]).exists())):
+        return given and _paths(given)
+    if len(given) > 1:
+        raise ValueError(f"--data {' '.join(given)}: one corpus by name, or files; the folder comes before --data")
+    return given[0]
+
+
+def _paths(files: list[str]) -> list[str]:
+    return [str(Path(file).resolve()) for file in files]  # a run may be resumed from another folder
 
 
 def run_translate(args: argparse.Namespace) -> None:
@@ -170,11 +198,24 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--device", default="auto", help="such as cuda:1; auto (default): cuda, then mps, then cpu")
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
     corpus = argparse.ArgumentParser(add_help=False)
-    corpus.add_argument("--data", help=f"one of {', '.join(CORPORA)} (default: number_words, or the folder's)")
+    names = ", ".join(CORPORA)
+    corpus.add_argument(
+        "--data",
+        nargs="+",
+        metavar="FILE",
+        help="two text files, line by line translations, source first; or one with a tab between the sides; plain or "
+        f".gz, UTF-8; or one of {names} (default: number_words, or the folder's)",
+    )
 
     learn = commands.add_parser("train", parents=[common, corpus], help="train on a corpus and write the folder")
-    learn.add_argument("--source", help="language to translate from (default: de)")
+    learn.add_argument("--validation", nargs="+", metavar="FILE", help="likewise (default: a part of one's own files)")
+    learn.add_argument("--source", help="language to translate from, any name for one's own files (default: de)")
     learn.add_argument("--target", help="language to translate to (default: en)")
+    learn.add_argument(
+        "--clean", action="store_true", default=None, help="leave out pairs that look wrong; say how many"
+    )
+    learn.add_argument("--max-length", type=int, help="of clean: characters of a side (default: 500)")
+    learn.add_argument("--max-ratio", type=float, help="of clean: the longer side by the shorter (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
     learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
     learn.add_argument("--model", nargs="*", default=[], metavar="KEY=VALUE", help="fields of TransformerConfig")

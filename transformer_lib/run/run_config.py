@@ -24,9 +24,14 @@ class RunConfig:
         ValueError: a setting out of range, unknown, or fixed by the tokenizer.
     """
 
-    data: str = "number_words"  # a key of CORPORA
+    data: str | list[str] = "number_words"  # a key of CORPORA, or the paths of one's own files
+    validation: list[str] | None = None  # paths of one's own; None: the corpus's own, or a part of one's own files
     source: str = "de"
     target: str = "en"
+    digest: str | None = None  # of the pairs, set when they are first read
+    clean: bool = False  # whether pairs that do not look like translations are left out of training
+    max_length: int = 500  # characters of a side
+    max_ratio: float = 4.0  # of the lengths of the two sides
     tokenizer: str = ""  # "bpe", "spacy" or "space"; empty: as the corpus needs it
     vocabulary_size: int = 8000  # of bpe, both languages together
     model: Mapping[str, Any] = field(default_factory=dict)  # fields of TransformerConfig
@@ -39,8 +44,14 @@ class RunConfig:
         if not self.tokenizer:
             object.__setattr__(self, "tokenizer", "space" if self.data == "number_words" else "bpe")
         patience = {} if self.patience is None else {"patience": self.patience}
-        names = ("vocabulary_size", "validate_every", "keep_last")
+        names = ("vocabulary_size", "validate_every", "keep_last", "max_length")
         check_positive(**{name: getattr(self, name) for name in names}, **patience)
+        if not self.max_ratio >= 1:
+            raise ValueError(f"max_ratio = {self.max_ratio} must be at least 1: the longer side by the shorter")
+        if not self.source or self.source == self.target:
+            raise ValueError(f"source = {self.source!r}, target = {self.target!r}: name two languages")
+        if self.validation and isinstance(self.data, str):
+            raise ValueError(f"{self.data} has validation pairs of its own; leave --validation out")
         if fixed := FIXED_BY_TOKENIZER & self.model.keys():
             raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer; see --vocabulary-size")
         self.model_config(self.vocabulary_size)
@@ -90,6 +101,10 @@ class RunConfig:
 
     def _flat(self) -> dict[str, Any]:
         # Every setting by its name, those of the model and of the training too, given or not.
-        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("model", "training")}
+        # Files may have moved: their digest says what is in them.
+        apart = ("model", "training", "digest")
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
+        own["validation"] = self.validation and "own files"
+        own["data"] = self.data if isinstance(self.data, str) else "own files"
         defaults = {f.name: f.default for f in fields(TransformerConfig) if f.name not in FIXED_BY_TOKENIZER}
         return own | defaults | dict(self.model) | asdict(self.training)

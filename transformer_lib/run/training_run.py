@@ -1,32 +1,39 @@
 """A training run: a corpus becomes a translator in a folder, with its checkpoints and its metrics."""
 
+import hashlib
+import itertools
+import json
 import math
 import os
+import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
 
-from ..data.batches import in_background, token_batches
+from ..config import TrainingConfig
+from ..data.batches import Batch, in_background, make_batch, token_batches
 from ..data.corpora import load_pairs
+from ..data.encoded_pairs import EncodedPairs
+from ..data.own_corpus import HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, TextPairs
 from ..data.tokenizers import train_tokenizer
 from ..evaluation import perplexity
 from ..training import adam, epochs, train
 from ..transformer import Transformer, count_parameters
-from .checkpoints import RunCheckpoints
+from .checkpoints import RunCheckpoints, write_file
 from .distributed import broadcast, processes, rank_0_first
 from .metrics import Metrics
 from .run_config import RunConfig
-from .translator import Translator, progress_bar, run_checkpoints
+from .translator import DESCRIPTION, Translator, progress_bar, run_checkpoints
 
-Pairs = list[tuple[str, str]]
 LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
+ENCODED, SEAL = "encoded", "seal.json"  # a folder there: the ids of the training pairs; and what it says of them
 
 
 def train_translator(folder: Path, config: RunConfig, device: str, minutes: float | None, resume: bool) -> None:
@@ -76,7 +83,7 @@ class Run(NamedTuple):
     optimizer: torch.optim.Optimizer
     checkpoints: RunCheckpoints
     steps_done: int
-    train_ids: list[tuple[list[int], list[int]]]
+    train_ids: EncodedPairs
     val_ids: list[tuple[list[int], list[int]]]
 
 
@@ -88,8 +95,7 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
     stop_at = time.monotonic() + seconds
     try:
         with Metrics(folder if first else None, run.steps_done) as metrics:
-            batches = in_background(epochs(run.train_ids, model.config, training))
-            records = train(model, run.optimizer, batches, training, run.steps_done)
+            records = train(model, run.optimizer, _batches(run, training), training, run.steps_done)
             # A run may have been killed after it stopped early: then there is nothing left to do.
             records = records if broadcast(metrics.since_best < patience, device) else ()
             for record in (bar := progress_bar(records, training.num_steps, "training", run.steps_done, first)):
@@ -117,6 +123,13 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
         raise ValueError(f"{error}; {kept}") from error
 
 
+def _batches(run: Run, training: TrainingConfig) -> Iterator[Batch]:
+    """All batches from the first step on. `train` skips those of the steps done: an empty one in place of each."""
+    skipped = run.steps_done * training.accumulate
+    rest = epochs(run.train_ids, run.translator.model.config, training, skipped)
+    return itertools.chain(itertools.repeat(make_batch([([], [])]), skipped), in_background(rest))
+
+
 def _held_out_perplexity(run: Run, batch_tokens: int, step_num: int) -> float:
     config = run.translator.model.config
     special = {"pad_id": config.pad_id, "bos_id": config.bos_id, "eos_id": config.eos_id}
@@ -129,7 +142,8 @@ def _held_out_perplexity(run: Run, batch_tokens: int, step_num: int) -> float:
 def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
     """Read the corpus, make the translator or load it, and write what does not change while it trains."""
     first, num_steps = processes().rank == 0, config.training.num_steps
-    pairs, held_out = (load_pairs(config.data, split, config.source, config.target) for split in ("train", "val"))
+    pairs = read_corpus(config)
+    config = replace(config, digest=pairs.digest)
     torch.manual_seed(config.training.seed)
     translator = Translator.untrained(folder, device) if resume else new_translator(config, pairs)
     model = translator.model.to(device)
@@ -145,21 +159,93 @@ def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
         if not resume:
             translator.save(folder)
         config.write(folder)
-        size = f"{len(pairs)} pairs, {count_parameters(model)} parameters"
-        print(f"{size}, {device}, {steps_done} steps done", file=sys.stderr)
-    return Run(translator, optimizer, checkpoints, steps_done, translator.encode(pairs), translator.encode(held_out))
+        size = f"{len(pairs):,} pairs to train on, {len(pairs.held_out):,} for validation{pairs.report()}"
+        if isinstance(config.data, list) and not config.validation:
+            size += f" (one in {SHARE}, at most {HELD_OUT:,}, drawn with seed {SPLIT_SEED})"
+        print(size, file=sys.stderr)
+        print(f"{count_parameters(model)} parameters, {device}, {steps_done} steps done", file=sys.stderr)
+    with rank_0_first():  # which writes what the others read
+        train_ids = encode_once(folder, translator, pairs, first)
+    return Run(translator, optimizer, checkpoints, steps_done, train_ids, translator.encode(pairs.held_out))
 
 
-def new_translator(config: RunConfig, pairs: Pairs) -> Translator:
-    """An untrained translator with tokenizers made from the training pairs."""
-    sides = [[side for side, _ in pairs], [side for _, side in pairs]]
-    sizes: dict[str, int] = {}
-    if config.tokenizer == "spacy":  # words of two languages: two vocabularies
-        languages = (config.source, config.target)
-        tokenizers = [train_tokenizer("spacy", texts, code, 0) for texts, code in zip(sides, languages, strict=True)]
-        sizes["source_vocabulary_size"] = len(tokenizers[0])
+def read_corpus(config: RunConfig) -> Corpus:
+    """The pairs of a run: of a corpus by name, or of the files of one's own.
+
+    Raises:
+        ValueError: other pairs than those that the run began with, or what Corpus and load_pairs raise.
+    """
+    limits = Limits(config.max_length, config.max_ratio) if config.clean else None
+    if isinstance(config.data, str):
+        splits = (load_pairs(config.data, split, config.source, config.target) for split in ("train", "val"))
+        corpus = Corpus(next(splits), next(splits), limits)
     else:
-        tokenizers = [train_tokenizer(config.tokenizer, sides[0] + sides[1], None, config.vocabulary_size)] * 2
+        held_out = TextPairs(config.validation) if config.validation else None
+        corpus = Corpus(TextPairs(config.data, empty=config.clean), held_out, limits)
+    if config.digest not in (None, corpus.digest):
+        files = (
+            " and ".join([*config.data, *(config.validation or [])]) if isinstance(config.data, list) else config.data
+        )
+        found = f"{files} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
+        raise ValueError(f"{found}; put the old content back, or train into another folder")
+    return corpus
+
+
+def encode_once(folder: Path, translator: Translator, pairs: Corpus, first: bool) -> EncodedPairs:
+    """The ids of the training pairs, written once; a resumed run takes those that its folder has, if they are whole."""
+    written, part = folder / ENCODED, folder / f"{ENCODED}.part"
+    text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
+    of = hashlib.sha256(text.encode()).hexdigest()
+    if not first or _seal(written, of) == _said(written):
+        return EncodedPairs(written)
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    config = translator.model.config
+    sizes = config.vocabulary_size, config.source_vocabulary_size or 0
+    encode = (translator.source_tokenizer.encode, translator.target_tokenizer.encode)
+    bar = progress_bar(pairs, len(pairs), "encoding")
+    EncodedPairs.write(part, ((encode[0](source), encode[1](target)) for source, target in bar), max(sizes))
+    write_file(part / SEAL, json.dumps(_seal(part, of)))
+    shutil.rmtree(written, ignore_errors=True)
+    part.replace(written)
+    return EncodedPairs(written)
+
+
+def _seal(folder: Path, of: str) -> dict[str, str]:
+    """What the folder's arrays are of, and the sha256 of each."""
+    found = {"of": of}
+    for path in sorted(folder.glob("*.npy")):
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _said(folder: Path) -> object:
+    try:
+        return json.loads((folder / SEAL).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def new_translator(config: RunConfig, pairs: Iterable[Pair]) -> Translator:
+    """An untrained translator with tokenizers made from the training pairs."""
+
+    def texts(side: int) -> Iterator[str]:
+        return (pair[side] for pair in pairs)
+
+    sizes: dict[str, int] = {}
+    try:
+        if config.tokenizer == "spacy":  # words of two languages: two vocabularies
+            languages = (config.source, config.target)
+            tokenizers = [train_tokenizer("spacy", texts(side), code, 0) for side, code in enumerate(languages)]
+            sizes["source_vocabulary_size"] = len(tokenizers[0])
+        else:
+            both = itertools.chain(texts(0), texts(1))
+            tokenizers = [train_tokenizer(config.tokenizer, both, None, config.vocabulary_size)] * 2
+    except ValueError as error:
+        if isinstance(config.data, str):
+            raise
+        raise ValueError(f"{' and '.join(config.data)}: {error}") from error
     model = Transformer(config.model_config(len(tokenizers[1]), **sizes))
     return Translator(model, tokenizers[0], tokenizers[1], config.source, config.target)
 

@@ -4,6 +4,7 @@
         translator.json                     translator.json     config, tokenizers, direction, digests
         training.json                       model.safetensors   the weights in 8 bits
         metrics.jsonl
+        encoded/source_ids.npy ...          the ids of its training pairs
         checkpoints/step-000160.safetensors ...
 
 Reading either runs no code. translator.json holds a digest of itself; in a packed folder one of the weights too, and

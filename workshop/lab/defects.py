@@ -382,7 +382,7 @@ DEFECTS = [
     Defect(
         "sentences not sorted by length",
         "data/batches.py",
-        "    order.sort(key=length)\n",
+        "[np.lexsort((source[order], by_length))]",
         "",
         "run/test_batches.py::test_sentences_of_like_length_share_a_batch",
     ),
@@ -488,7 +488,7 @@ DEFECTS = [
         "vocabulary built from the test set too",
         "run/training_run.py",
         "new_translator(config, pairs)\n",
-        "new_translator(config, pairs + load_pairs(config.data, 'test', config.source, config.target))\n",
+        "new_translator(config, [*pairs, *load_pairs(config.data, 'test', config.source, config.target)])\n",
         "run/test_cli.py::test_the_vocabulary_comes_from_the_training_pairs_alone",
         runs=False,
     ),

@@ -1,0 +1,174 @@
+"""A corpus that does not fit into memory: what it takes to prepare it, to cut batches and to go on in its middle.
+
+    python experiments/large_corpus.py --pairs 4500000
+
+The sentences are synthetic: words of a Zipf distribution, as many of them in a sentence as WMT14's English and German
+have on average (4.5 million pairs of 116 and 110 million words; Luong et al., 2015). Each part runs in a process of its
+own, which says at its end how much memory it held at most; that is read from /proc, so Linux alone can run this.
+"""
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transformer_lib import TrainingConfig, TransformerConfig
+from transformer_lib.data.batches import Batch, batch_plan
+from transformer_lib.data.encoded_pairs import EncodedPairs
+from transformer_lib.run.run_config import RunConfig
+from transformer_lib.run.training_run import ENCODED, encode_once, new_translator, read_corpus
+from transformer_lib.training import epochs
+from workshop.lab.provenance import ROOT, provenance, write_result
+
+SEED, VOCABULARY = 0, 37_000
+WORDS = (116 / 4.5, 110 / 4.5)  # in a sentence, on average
+SPREAD = 0.7  # standard deviation of the logarithm of a length
+LONGEST, CHUNK, FIRST = 250, 10_000, 50  # words of a sentence; pairs written at a time; batches compared
+TRAINING = TrainingConfig(batch_tokens=25_000, seed=SEED)
+MODEL: dict[str, Any] = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 1, "d_k": 8, "d_v": 8}
+PROCESSES = (1, 2, 4)
+
+
+def write_text(folder: Path, pairs: int) -> None:
+    """Two files of so many lines."""
+    generator = np.random.default_rng(SEED)
+    words = np.array([f"w{i}" for i in range(VOCABULARY)], dtype=object)
+    shares = 1 / np.arange(1, VOCABULARY + 1)
+    bounds = (shares / shares.sum()).cumsum()
+    with (folder / "train.en").open("w") as source, (folder / "train.de").open("w") as target:
+        for begun in range(0, pairs, CHUNK):
+            count = min(CHUNK, pairs - begun)
+            length = generator.lognormal(-(SPREAD**2) / 2, SPREAD, count)  # 1 on average
+            for file, mean in zip((source, target), WORDS, strict=True):
+                own = length * mean * generator.lognormal(-0.02, 0.2, count)
+                ends = np.clip(own.round(), 1, LONGEST).astype(int).cumsum().tolist()
+                drawn = words[np.searchsorted(bounds, generator.random(ends[-1])).clip(max=VOCABULARY - 1)].tolist()
+                file.writelines(" ".join(drawn[a:b]) + "\n" for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+
+def memory() -> dict[str, int]:
+    """MiB of this process: now, at most, and of the files mapped into it now."""
+    fields = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    names = {"resident_mib": "VmRSS", "peak_mib": "VmHWM", "mapped_mib": "RssFile"}
+    return {name: int(fields[field].split()[0]) // 1024 for name, field in names.items()}
+
+
+def imports(_folder: Path, _skip: int) -> dict[str, Any]:
+    """Nothing: what a process holds before it has a corpus."""
+    return memory()
+
+
+def prepare(folder: Path, _skip: int) -> dict[str, Any]:
+    """Read and split the text, make the vocabulary, write the ids, as `train` does."""
+    files = [str(folder / name) for name in ("train.en", "train.de")]
+    config = RunConfig(data=files, source="en", target="de", tokenizer="space", model=MODEL, training=TRAINING)
+    seconds, started = {}, time.perf_counter()
+    corpus = read_corpus(config)
+    seconds["read_and_split"] = time.perf_counter() - started
+    translator = new_translator(config, corpus)
+    translator.save(folder)
+    seconds["vocabulary"] = time.perf_counter() - started - sum(seconds.values())
+    found = encode_once(folder, translator, corpus, first=True)
+    seconds["encode"] = time.perf_counter() - started - sum(seconds.values())
+    on_disk = sum(path.stat().st_size for path in (folder / ENCODED).iterdir()) // 2**20
+    means = found.lengths.mean(axis=1).round(2).tolist()
+    rounded = {name: round(value, 1) for name, value in seconds.items()}
+    size = {"pairs": len(found), "tokens_per_sentence": means, "vocabulary": len(translator.source_tokenizer)}
+    return {**size, "encoded_mib": on_disk, "seconds": rounded, **memory()}
+
+
+def batches_of(folder: Path, skip: int) -> Iterator[Batch]:
+    """What the training loop would get."""
+    return epochs(EncodedPairs(folder / ENCODED), TransformerConfig(vocabulary_size=VOCABULARY), TRAINING, skip)
+
+
+def batches(folder: Path, skip: int) -> dict[str, Any]:
+    """The first batches from one on: how long until the first, and which they are."""
+    started = time.perf_counter()
+    found = batches_of(folder, skip)
+    first = next(found)
+    seconds = time.perf_counter() - started
+    sha256 = hashlib.sha256()
+    for batch in itertools.chain([first], itertools.islice(found, FIRST - 1)):
+        for array in (batch.source, batch.target_input, batch.target_output):
+            sha256.update(array.numpy().tobytes())
+    return {"seconds_to_first_batch": round(seconds, 2), "sha256": sha256.hexdigest(), **memory()}
+
+
+def epoch(folder: Path, _skip: int) -> dict[str, Any]:
+    """All batches of an epoch, one after the other."""
+    started, count = time.perf_counter(), len(batch_plan(EncodedPairs(folder / ENCODED), TRAINING.batch_tokens, SEED))
+    tokens = sum(batch.target_tokens for batch in itertools.islice(batches_of(folder, 0), count))
+    seconds = time.perf_counter() - started
+    return {"batches": count, "target_tokens": tokens, "seconds": round(seconds, 1), **memory()}
+
+
+PARTS = {"imports": imports, "prepare": prepare, "batches": batches, "epoch": epoch}
+
+
+def together(part: str, folder: Path, processes: int = 1, skip: int = 0) -> list[dict[str, Any]]:
+    """What a part says in each of so many processes that run at the same time."""
+    command = [sys.executable, str(Path(__file__).resolve()), "--part", part, "--folder", str(folder)]
+    command += ["--skip", str(skip)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    started = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
+    said = [process.communicate()[0] for process in started]
+    if any(process.returncode for process in started):
+        raise SystemExit(f"{part} failed")
+    return [json.loads(text) for text in said]
+
+
+def measure(pairs: int) -> dict[str, Any]:
+    """All parts, on files that are written for it and removed afterwards."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_text(folder, pairs)
+        text_mib = sum(path.stat().st_size for path in folder.iterdir()) // 2**20
+        found: dict[str, Any] = {"text_mib": text_mib, "imports": together("imports", folder)[0]}
+        found["prepare"] = together("prepare", folder)[0]
+        found["batches"] = [{"processes": n, "of_each": together("batches", folder, n)} for n in PROCESSES]
+        found["epoch"] = together("epoch", folder)[0]
+        half = found["epoch"]["batches"] // 2
+        found["resumed"] = {"batches_before": half, **together("batches", folder, skip=half)[0]}
+    return found
+
+
+def main() -> None:
+    """One part, or all of them and the record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pairs", type=int, default=4_500_000)
+    parser.add_argument("--part", choices=PARTS, help="one part alone, on the files in --folder")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--skip", type=int, default=0)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.part:
+        print(json.dumps(PARTS[args.part](args.folder, args.skip)))
+        return
+    started = time.monotonic()
+    result = {
+        "what": "a synthetic corpus read, encoded and cut into batches from memory-mapped arrays; the memory of each",
+        "data": f"{args.pairs:,} synthetic pairs with the mean lengths of WMT14 English-German; words at spaces",
+        "text_pairs": args.pairs,
+        "batch_tokens": TRAINING.batch_tokens,
+        "batches_compared": FIRST,
+        "load_average_before": round(os.getloadavg()[0], 1),
+        **measure(args.pairs),
+        **provenance(SEED, time.monotonic() - started),
+    }
+    print(f"written to {write_result('large_corpus', result).name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lib import TrainingConfig, TransformerConfig
+from transformer_lib.data import batches, encoded_pairs, token_batches
+from transformer_lib.data.encoded_pairs import EncodedPairs
+from transformer_lib.run import training_run
+from transformer_lib.run.run_config import RunConfig
+from transformer_lib.run.training_run import ENCODED, new_translator, read_corpus
+from transformer_lib.training import epochs
+
+SENTENCE = st.lists(st.integers(4, 499), max_size=9)
+TINY = TransformerConfig(vocabulary_size=500, d_model=8, d_ff=8)
+PAIRS = [([4 + i % 300] * (1 + i % 11), [5 + i % 200] * (1 + i % 7)) for i in range(300)]
+
+
+def ids_of(batch):
+    return [batch.source.tolist(), batch.target_input.tolist(), batch.target_output.tolist(), batch.target_tokens]
+
+
+@given(st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=20), st.sampled_from([1, 3, 1000]))
+@settings(max_examples=30, deadline=None)
+def test_pairs_read_as_they_were_written(tmp_path_factory, pairs, chunk):
+    pairs = [*pairs, ([7], [8])]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoded_pairs, "CHUNK", chunk)
+        found = EncodedPairs.write(tmp_path_factory.mktemp("pairs"), pairs, 500)
+    assert list(found) == pairs
+    assert found.lengths.T.tolist() == [[len(source), len(target)] for source, target in pairs]
+
+
+@pytest.mark.parametrize(("size", "bytes_per_id"), [(256, 1), (257, 2), (65_536, 2), (65_537, 4)])
+def test_an_id_takes_as_few_bytes_as_the_vocabulary_allows(tmp_path, size, bytes_per_id):
+    pairs = [([size - 1], [0, size - 1])]
+    assert list(EncodedPairs.write(tmp_path, pairs, size)) == pairs
+    assert np.load(tmp_path / "target_ids.npy").nbytes == 2 * bytes_per_id
+
+
+@pytest.mark.paper("batching")
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_pairs_on_the_disk_give_the_batches_of_pairs_in_memory(tmp_path, noise):
+    found = EncodedPairs.write(tmp_path, PAIRS, 500)
+    for seed in (0, 5):
+        both = [[ids_of(b) for b in token_batches(p, 60, seed, length_noise=noise)] for p in (PAIRS, found)]
+        assert both[0] == both[1]
+
+
+class Watched(EncodedPairs):
+    """Counts how many pairs were read."""
+
+    read = 0
+
+    def __getitem__(self, i):
+        self.read += 1
+        return super().__getitem__(i)
+
+
+LOOKS = 8  # of the tests' type checks, which look at a pair or two of each argument
+
+
+def test_batches_are_planned_without_reading_a_pair(tmp_path):
+    EncodedPairs.write(tmp_path, PAIRS, 500)
+    pairs = Watched(tmp_path)
+    plan = batches.batch_plan(pairs, 60, seed=3)
+    assert pairs.read <= LOOKS
+    assert sorted(i for group in plan for i in group) == list(range(len(PAIRS)))
+
+
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_a_run_that_goes_on_within_an_epoch_reads_nothing_of_what_came_before(tmp_path, noise):
+    EncodedPairs.write(tmp_path, PAIRS, 500)
+    settings = replace(TrainingConfig(batch_tokens=60), length_noise=noise)
+    count = len(batches.batch_plan(PAIRS, 60, 0, noise))
+    for skip in (5, count - 1, count, 2 * count + 3):
+        pairs = Watched(tmp_path)
+        rest = [ids_of(b) for b in itertools.islice(epochs(pairs, TINY, settings, skip), 3)]
+        assert rest == [ids_of(b) for b in itertools.islice(epochs(PAIRS, TINY, settings), skip, skip + 3)]
+        assert pairs.read <= sum(len(batch[0]) for batch in rest) + LOOKS < 60
+
+
+def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_path, monkeypatch):
+    pairs = [(f"mot {i}", f"slovo {i % 7}") for i in range(60)]
+    monkeypatch.setattr(
+        training_run, "load_pairs", lambda _corpus, split, *_: pairs[:50] if split == "train" else pairs
+    )
+    small = {"d_model": 8, "d_ff": 8, "num_layers": 1}
+    config = RunConfig(tokenizer="space", model=small)
+    corpus = read_corpus(config)
+    translator = new_translator(config, corpus)
+    translator.save(tmp_path)
+    expected = translator.encode(pairs[:50])
+    encoded = []
+    write = EncodedPairs.write
+    monkeypatch.setattr(EncodedPairs, "write", lambda *arguments: encoded.append(1) or write(*arguments))
+
+    def times_encoded():
+        encoded.clear()
+        assert list(training_run.encode_once(tmp_path, translator, corpus, first=True)) == expected
+        return len(encoded)
+
+    assert [times_encoded(), times_encoded()] == [1, 0]
+    path = tmp_path / ENCODED / "source_ids.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"\x07")
+    assert [times_encoded(), times_encoded()] == [1, 0]
+    (tmp_path / ENCODED / "seal.json").write_text("{")
+    assert [times_encoded(), times_encoded()] == [1, 0]
+    translator.source = "another"
+    translator.save(tmp_path)  # of another translator.json
+    assert times_encoded() == 1

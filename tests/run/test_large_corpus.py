@@ -1,0 +1,42 @@
+"""The experiment on a corpus that does not fit into memory, at a small size; and what its record says."""
+
+import json
+import sys
+
+import pytest
+
+from experiments import large_corpus
+from transformer_lib.data.encoded_pairs import EncodedPairs
+from workshop.lab.provenance import RESULTS
+
+RECORD = json.loads((RESULTS / "large_corpus.json").read_text("utf-8"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_small_corpus_goes_all_the_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(large_corpus, "FIRST", 4)
+    large_corpus.write_text(tmp_path, 3000)
+    prepared = large_corpus.prepare(tmp_path, 0)
+    means = prepared["tokens_per_sentence"]
+    assert means == [pytest.approx(mean, rel=0.05) for mean in large_corpus.WORDS]
+    assert prepared["pairs"] == 2850  # without the held-out ones
+    epoch = large_corpus.epoch(tmp_path, 0)
+    lengths = EncodedPairs(tmp_path / large_corpus.ENCODED).lengths
+    assert epoch["target_tokens"] == lengths[1].sum() + 2850  # each with <eos>
+    of_each = large_corpus.together("batches", tmp_path, processes=2)
+    assert len({found["sha256"] for found in of_each}) == 1
+    digests = [large_corpus.batches(tmp_path, skip)["sha256"] for skip in (0, 1, epoch["batches"])]
+    assert len(set(digests)) == 3  # a resumed run goes on, and another epoch has another order
+    assert large_corpus.batches(tmp_path, 0)["sha256"] == digests[0]
+
+
+def test_the_record_keeps_what_was_asked_for():
+    assert RECORD["text_pairs"] >= 100_000
+    for part in ("prepare", "epoch", "resumed"):
+        assert RECORD[part]["peak_mib"] <= 1024, part
+    digests = {found["sha256"] for run in RECORD["batches"] for found in run["of_each"]}
+    assert [len(run["of_each"]) for run in RECORD["batches"]] == [1, 2, 4]
+    assert len(digests) == 1
+    assert RECORD["batches"][0]["of_each"][0]["seconds_to_first_batch"] <= 10
+    assert RECORD["resumed"]["sha256"] not in digests
+    assert RECORD["resumed"]["seconds_to_first_batch"] <= 10

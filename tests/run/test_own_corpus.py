@@ -1,0 +1,270 @@
+"""Files of one's own: read, cleaned and split; and through the command line to a translator."""
+
+import gzip
+import io
+import itertools
+import json
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lib import reference
+from transformer_lib.data.number_words import number_pairs
+from transformer_lib.data.own_corpus import HELD_OUT, SHARE, Corpus, Limits, TextPairs
+from transformer_lib.run import cli
+from transformer_lib.run.run_config import RunConfig
+
+PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
+SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
+STEPS = ["--vocabulary-size", 60, "--training", "batch_tokens=300", "warmup_steps=10", "num_steps=2"]
+LANGUAGES = ["--source", "fr", "--target", "x-roman"]
+
+
+def written(folder, name, sentences, ending="\n", encoding="utf-8"):
+    path = folder / name
+    content = "".join(f"{sentence}{ending}" for sentence in sentences).encode(encoding)
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return path
+
+
+def two_files(folder, pairs=PAIRS, names=("train.fr", "train.cs")):
+    return [written(folder, name, side) for name, side in zip(names, zip(*pairs, strict=True), strict=True)]
+
+
+def run(*arguments):
+    return cli.main([str(a) for a in arguments])
+
+
+def test_plain_packed_and_tab_separated_files_give_the_same_pairs(tmp_path):
+    plain = two_files(tmp_path)
+    packed = two_files(tmp_path, names=("a.gz", "b.gz"))
+    mixed = [written(tmp_path, "a.txt", [s for s, _ in PAIRS], "\r\n", "utf-8-sig"), plain[1]]
+    columns = [written(tmp_path, name, [f" {s}\t{t} " for s, t in PAIRS]) for name in ("c.tsv", "c.tsv.gz")]
+    for files in (plain, packed, mixed, columns[:1], columns[1:]):
+        pairs = TextPairs(files)
+        assert list(pairs) == PAIRS
+        assert list(pairs) == PAIRS  # read anew
+    plain[1].write_text(plain[1].read_text("utf-8").removesuffix("\n"), "utf-8")
+    assert list(TextPairs(plain)) == PAIRS
+
+
+def test_only_a_line_feed_ends_a_line(tmp_path):
+    pairs = [("un\u2028deux\x85trois\rquatre", "jeden"), ("cinq", "pět")]
+    assert list(TextPairs(two_files(tmp_path, pairs))) == pairs
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (b"a\nb\nc\n", b"x\n", "a.fr has 3 lines; .*b.cs has 1 lines; .* but line 2 of .*a.fr has no partner"),
+        (b"a\n", b"x\ny\nz", "a.fr has 1 lines; .*b.cs has 3 lines; .* but line 2 of .*b.cs has no partner"),
+        (b"a\n\nc\n", b"x\ny\nz\n", r"a.fr, line 2 is empty; delete the pair, or clean \(--clean\)"),
+        (b"a\nb\n", b"x\n \t \n", "b.cs, line 2 is empty"),
+        (b"a\nb \xe9t\xe9\n", b"x\ny\n", "a.fr, line 2, byte 3: 0xe9 is not UTF-8; convert the file, as with iconv"),
+        ("a\nb\n".encode("utf-16"), b"x\ny\n", "a.fr, line 1, byte 1: 0xff is not UTF-8"),
+    ],
+)
+def test_an_error_in_two_files_is_named_with_its_line_and_a_remedy(tmp_path, source, target, message):
+    (tmp_path / "a.fr").write_bytes(source)
+    (tmp_path / "b.cs").write_bytes(target)
+    with pytest.raises(ValueError, match=message):
+        list(TextPairs([tmp_path / "a.fr", tmp_path / "b.cs"]))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\tx\nb\n", "c.tsv, line 2 has 1 columns with tabs between, not 2; write the source, a tab, the target"),
+        ("a\tx\tby Ann\n", "c.tsv, line 1 has 3 columns .* cut -f 1,2 takes the first two"),
+        ("a\tx\nb\t\n", "c.tsv, line 2, target is empty"),
+        ("\tx\n", "c.tsv, line 1, source is empty"),
+    ],
+)
+def test_an_error_in_one_file_is_named_with_its_line_and_a_remedy(tmp_path, content, message):
+    (tmp_path / "c.tsv").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        list(TextPairs([tmp_path / "c.tsv"]))
+
+
+def test_damaged_packed_files_are_named(tmp_path):
+    whole = gzip.compress(b"a\tb\n" * 999)
+    for content in (whole[:-9], b"a\nb\n", whole[:12] + b"\xff\xff" + whole[14:]):
+        (tmp_path / "a.gz").write_bytes(content)
+        with pytest.raises(ValueError, match=r"a.gz is no whole .gz file: .*; fetch or pack it again"):
+            list(TextPairs([tmp_path / "a.gz"]))
+
+
+def test_one_file_for_both_languages_is_refused(tmp_path):
+    source, target = two_files(tmp_path)
+    (tmp_path / "link").symlink_to(source)
+    for other in (source, tmp_path / "link"):
+        with pytest.raises(ValueError, match="train.fr and .*: one file for both languages; name the file of each"):
+            TextPairs([source, other])
+    target.write_bytes(source.read_bytes())
+    with pytest.raises(ValueError, match="both sides of every pair are the same text"):
+        Corpus(TextPairs([source, target]), None)
+    with pytest.raises(ValueError, match="3 files; give two, line by line translations, or one with a tab"):
+        TextPairs([source, target, source])
+
+
+def test_without_validation_files_a_seeded_part_is_held_out(tmp_path):
+    pairs = [(f"mot {i}", f"slovo {i}") for i in range(SHARE * 40)]
+    corpora = [Corpus(TextPairs(two_files(tmp_path, pairs)), None) for _ in range(2)]
+    assert corpora[0].held_out == corpora[1].held_out
+    assert len(corpora[0].held_out) == 40
+    assert list(corpora[0]) == [pair for pair in pairs if pair not in corpora[0].held_out]
+    assert len(corpora[0]) == len(pairs) - 40
+    assert corpora[0].held_out not in (pairs[:40], pairs[-40:])
+    assert len(Corpus([(str(i), f"{i}!") for i in range(SHARE * HELD_OUT * 2)], None).held_out) == HELD_OUT
+
+
+def test_no_sentence_that_was_drawn_is_trained_on_in_either_language():
+    pairs = [(f"mot {i // 3}", f"slovo {i // 2}!") for i in range(1200)]
+    corpus = Corpus(pairs, None)
+    for side in (0, 1):
+        assert {pair[side] for pair in corpus}.isdisjoint(pair[side] for pair in corpus.held_out)
+    assert corpus.dropped == {"held out": 60, "shared with held-out pairs": 1200 - 60 - len(corpus)}
+    assert 60 < corpus.dropped["shared with held-out pairs"] < 300
+
+
+def test_cleaning_counts_what_it_leaves_out_by_reason():
+    good = [(f"un chien {i}", f"jeden pes {i}") for i in range(5)]
+    bad = [("", "x"), ("y" * 101, "z" * 90), ("abc", "d" * 13), good[0], ("Un chat.", "neco"), ("autre", "kočka")]
+    held_out = [("un chat", "kočka!")]
+    corpus = Corpus(good + bad, held_out, Limits(max_length=100, max_ratio=4.0))
+    assert list(corpus) == good
+    assert corpus.held_out == held_out
+    counts = {"empty": 1, "too long": 1, "of unequal lengths": 1, "seen before": 1, "shared with held-out pairs": 2}
+    assert corpus.dropped == counts
+    assert corpus.report().startswith("; left out: 2 shared with held-out pairs, 1 ")
+    assert list(Corpus(good + bad, held_out)) == good + bad  # without cleaning, all
+    assert Corpus(good, held_out).report() == ""
+
+
+SIDE = st.text("aA!", max_size=4)
+
+
+@given(st.lists(st.tuples(SIDE, SIDE), max_size=12), st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=3))
+@settings(max_examples=60, deadline=None)
+def test_cleaning_equals_the_loops(pairs, held_out):
+    pairs = [*pairs, ("ok", "ok")]
+    faults = reference.faults_of_pairs(pairs, held_out, max_length=3, max_ratio=2)
+    corpus = Corpus(pairs, held_out, Limits(3, 2))
+    assert list(corpus) == [pair for pair, fault in zip(pairs, faults, strict=True) if not fault]
+    assert corpus.dropped == Counter(fault for fault in faults if fault)
+
+
+def test_a_digest_is_of_the_pairs_and_not_of_their_files(tmp_path):
+    plain, packed = two_files(tmp_path), two_files(tmp_path, names=("a.gz", "b.gz"))
+    digests = {Corpus(TextPairs(files), PAIRS[:1]).digest for files in (plain, packed)}
+    assert len(digests) == 1
+    assert len(digests | {Corpus(PAIRS[:2], PAIRS[:1]).digest, Corpus(PAIRS, PAIRS[1:]).digest}) == 3
+
+
+def test_too_few_pairs_are_refused():
+    for pairs, held_out in (([], None), (PAIRS[:1], None), (PAIRS, []), ([("", "x")], PAIRS)):
+        with pytest.raises(ValueError, match=r"the corpus: \d pairs, of which \d to train on and \d held out"):
+            Corpus(pairs, held_out, Limits(100, 4.0))
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """Numbers in files of two languages that the library does not know."""
+    pairs = [(german, english[::-1].upper()) for english, german in number_pairs("val")]
+    return two_files(tmp_path_factory.mktemp("numbers"), pairs[:400], ("train.fr", "train.roman"))
+
+
+@pytest.fixture(scope="module")
+def trained(numbers, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "own"
+    assert run("train", folder, "--data", *numbers, *LANGUAGES, "--clean", *SMALL, *STEPS, "--device", "cpu") == 0
+    return folder
+
+
+class Stdin:
+    def __init__(self, content):
+        self.buffer = io.BytesIO(content)
+
+    def isatty(self):
+        return False
+
+
+def test_two_files_become_a_translator(trained, numbers, capsys, monkeypatch):
+    described = json.loads((trained / "translator.json").read_text("utf-8"))
+    assert (described["source"], described["target"]) == ("fr", "x-roman")
+    assert RunConfig.read(trained).data == [str(file) for file in numbers]
+    monkeypatch.setattr(sys, "stdin", Stdin(b"eins\nzwei\n"))
+    assert run("translate", trained, "--device", "cpu") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert run("evaluate", trained, "--device", "cpu") == 0
+    assert "on its validation pairs, fr to x-roman, greedy" in capsys.readouterr().out
+    assert run("evaluate", trained, "--data", *numbers, "--device", "cpu") == 0
+    assert f"on {numbers[0]} and {numbers[1]}, fr to x-roman" in capsys.readouterr().out
+    assert run("evaluate", trained, "--split", "val", "--device", "cpu") == 2
+    assert "files have no splits; name the files to score on with --data" in capsys.readouterr().err
+
+
+def test_a_run_says_what_was_left_out_and_held_out(numbers, tmp_path, capsys):
+    twice = [written(tmp_path, file.name, file.read_text("utf-8").splitlines() * 2) for file in numbers]
+    assert run("train", tmp_path / "run", "--data", *twice, *LANGUAGES, "--clean", *SMALL, *STEPS) == 0
+    said = capsys.readouterr().err
+    assert "seen before" in said
+    assert "20 held out" in said
+    assert "20 for validation" in said
+    assert "(one in 20, at most 1,000, drawn with seed 0)" in said
+
+
+def test_a_resumed_run_notices_changed_files_and_follows_moved_ones(trained, numbers, tmp_path, capsys):
+    moved = [written(tmp_path, f"{file.name}.gz", file.read_text("utf-8").splitlines()) for file in numbers]
+    more = ["--resume", "--device", "cpu", "--training"]
+    assert run("train", trained, "--data", *moved, *more, "num_steps=3") == 0
+    assert RunConfig.read(trained).data == [str(file) for file in moved]
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    lines = gzip.decompress(moved[1].read_bytes()).splitlines()
+    moved[1].write_bytes(gzip.compress(b"\n".join([*lines[1:], lines[0]])))
+    assert run("train", trained, *more, "num_steps=4") == 2
+    said = capsys.readouterr().err
+    assert f"{moved[0]} and {moved[1]} changed since the run began: sha256 " in said
+    assert "put the old content back, or train into another folder" in said
+    assert run("evaluate", trained, "--device", "cpu") == 2
+    assert run("train", trained, *more, "num_steps=4", "--clean", "--max-ratio", 3, "--data", *numbers) == 2
+    assert "max_ratio = 3.0 (was 4.0): a resumed run keeps its settings" in capsys.readouterr().err
+    assert run("train", trained, *more, "num_steps=4", "--data", "number_words") == 2
+    assert "data = 'number_words' (was 'own files')" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
+
+
+def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
+    held_out = [written(tmp_path, file.name, file.read_text("utf-8").splitlines()[:7]) for file in numbers]
+    data = ["--data", *numbers, "--validation", *held_out, *LANGUAGES]
+    assert run("train", tmp_path / "run", *data, *SMALL, *STEPS, "--device", "cpu") == 0
+    assert "400 pairs to train on, 7 for validation\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--source": ["cs"], "--target": ["cs"]}, "source = 'cs', target = 'cs': name two languages"),
+        ({"--source": None}, "files do not say their languages: add --source and --target, any two names"),
+        ({"--vocabulary-size": [8000]}, "vocabulary_size = 8000, but these texts give "),
+        ({"--tokenizer": ["spacy"]}, "spaCy has no rules for the language 'x-roman'; take the tokenizer bpe or space"),
+        ({"--validation": ["number_words"]}, "No such file or directory: "),
+        ({"--data": ["multi30k"], "--validation": ["x"]}, "multi30k has validation pairs of its own; leave --validat"),
+        (
+            {"--data": ["nowhere"]},
+            "unknown corpus 'nowhere'; known: number_words, multi30k, tatoeba; files of your own",
+        ),
+        ({"--data": ["multi30k", "runs/mine"]}, "one corpus by name, or files; the folder comes before --data"),
+        ({"--max-ratio": [0.5]}, "max_ratio = 0.5 must be at least 1"),
+        ({"--max-length": [0]}, "max_length = 0 must be an integer of at least 1"),
+    ],
+)
+def test_settings_that_do_not_fit_the_files_leave_nothing_behind(numbers, tmp_path, capsys, changes, message):
+    options = {"--data": numbers, "--source": ["fr"], "--target": ["x-roman"]} | changes
+    given = itertools.chain(*([name, *values] for name, values in options.items() if values))
+    assert run("train", tmp_path / "new", *given, "--device", "cpu") == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,191 @@
+"""A corpus in text files of any two languages: read with errors that name file and line, cleaned, and split."""
+
+import gzip
+import hashlib
+import itertools
+import random
+import re
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+Pair = tuple[str, str]
+HELD_OUT, SHARE, SPLIT_SEED = 1000, 20, 0  # pairs held out for validation: at most so many, and one of so many
+
+
+def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
+    """The lines of a UTF-8 text. Only a line feed ends one: str.splitlines would also cut inside sentences.
+
+    Raises:
+        ValueError: another encoding; the message names the line and its byte.
+    """
+    for number, line in enumerate(file, start=1):
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            found = f"{name}, line {number}, byte {error.start + 1}: {line[error.start]:#04x} is not UTF-8"
+            raise ValueError(f"{found}; convert the file, as with iconv -f ISO-8859-1 -t UTF-8") from None
+
+
+def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
+    """The two sides of each line. Raises ValueError for a line without exactly one tab."""
+    for number, line in enumerate(texts, start=1):
+        sides = line.split("\t")
+        if len(sides) != 2:
+            found = f"{name}, line {number} has {len(sides)} columns with tabs between, not 2"
+            raise ValueError(f"{found}; write the source, a tab, the target: cut -f 1,2 takes the first two columns")
+        yield sides[0].strip(), sides[1].strip()
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """Sentence pairs of two text files of equal line count, or of one with a tab between the sides; plain or .gz.
+
+    The files are read anew each time, line by line: a corpus need not fit into memory.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: another number of files; while reading, also sides of different line counts, an empty side,
+            another encoding, a damaged .gz. The message names the file and the line.
+    """
+
+    files: Sequence[str | Path]
+    empty: bool = False  # whether a side may be empty
+
+    def __post_init__(self):
+        if len(self.files) not in (1, 2):
+            raise ValueError(f"{len(self.files)} files; give two, line by line translations, or one with a tab a line")
+        if len(self.files) == 2 and Path(self.files[0]).samefile(self.files[1]):
+            raise ValueError(f"{self}: one file for both languages; name the file of each")
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.files))
+
+    def __iter__(self) -> Iterator[Pair]:
+        found = self._columns(self.files[0]) if len(self.files) == 1 else self._partners()
+        for number, pair in enumerate(found, start=1):
+            if not self.empty and not all(pair):
+                name = f"{self.files[0 if pair[1] else -1]}, line {number}"
+                where = name if len(self.files) == 2 else f"{name}, {'target' if pair[0] else 'source'}"
+                raise ValueError(f"{where} is empty; delete the pair, or clean (--clean) to leave such pairs out")
+            yield pair
+
+    def _columns(self, file: str | Path) -> Iterator[Pair]:
+        return columns(self._lines(file), file)
+
+    def _partners(self) -> Iterator[Pair]:
+        sides = [self._lines(file) for file in self.files]
+        for number, (source, target) in enumerate(itertools.zip_longest(*sides), start=1):
+            if source is None or target is None:
+                longer = self.files[source is None]
+                counts = [number - 1, number + sum(1 for side in sides for _ in side)]
+                counts = counts if source is None else counts[::-1]
+                found = "; ".join(f"{file} has {count:,} lines" for file, count in zip(self.files, counts, strict=True))
+                which = f"line {number:,} of {longer} has no partner"
+                raise ValueError(f"{found}; line i of one must translate line i of the other, but {which}")
+            yield source.strip(), target.strip()
+
+    def _lines(self, file: str | Path) -> Iterator[str]:
+        opened = gzip.open if str(file).endswith(".gz") else open
+        try:
+            with opened(file, "rb") as content:
+                yield from lines(content, file)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise ValueError(f"{file} is no whole .gz file: {error}; fetch or pack it again") from error
+
+
+class Limits(NamedTuple):
+    """Pairs that cleaning leaves out: a side of more than max_length characters, or max_ratio times the other."""
+
+    max_length: int
+    max_ratio: float
+
+
+class Corpus:
+    """The training pairs that are used, in order, and the held-out ones.
+
+    Args:
+        pairs: for training; they can be read again and again.
+        held_out: for validation. None: up to HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
+        limits: None: nothing is cleaned. A drawn validation pair never shares a side with a training pair all the same.
+
+    Raises:
+        ValueError: too few pairs, the same text on both sides, or what reading the pairs raises.
+    """
+
+    def __init__(self, pairs: Iterable[Pair], held_out: Iterable[Pair] | None, limits: Limits | None = None):
+        self._pairs, sha256, hashes, equal = pairs, hashlib.sha256(), array("q"), 0
+        faults: list[str] = []  # why a pair is not used; "" if it is
+        for source, target in pairs:
+            sha256.update(f"{source}\t{target}\n".encode())
+            hashes.append(hash((source, target)))
+            faults.append(_fault(source, target, limits) if limits else "")
+            equal += source == target
+        if faults and equal == len(faults):
+            raise ValueError(
+                f"{_name(pairs)}: both sides of every pair are the same text; name the file of each language"
+            )
+        if limits:
+            first = np.unique(hashes, return_index=True)[1]
+            for i in np.delete(np.arange(len(faults)), first).tolist():
+                faults[i] = faults[i] or "seen before"
+        if held_out is None:
+            left = [i for i, fault in enumerate(faults) if not fault]
+            drawn = set(random.Random(SPLIT_SEED).sample(left, min(HELD_OUT, -(-len(left) // SHARE))))
+            self.held_out = [pair for i, pair in enumerate(pairs) if i in drawn]
+            for i in drawn:
+                faults[i] = "held out"
+        else:
+            self.held_out = list(held_out)
+            sha256.update("".join(f"{source}\t{target}\n" for source, target in self.held_out).encode())
+        if limits or held_out is None:
+            _leave_out_shared(pairs, self.held_out, faults)
+        self.dropped = Counter(fault for fault in faults if fault)
+        self.digest = sha256.hexdigest()  # of what was read
+        self._used = bytearray(not fault for fault in faults)
+        if not self.held_out or not sum(self._used):
+            found = f"{len(faults)} pairs, of which {sum(self._used)} to train on and {len(self.held_out)} held out"
+            raise ValueError(f"{_name(pairs)}: {found}{self.report()}; give more pairs")
+
+    def __len__(self) -> int:
+        return sum(self._used)
+
+    def __iter__(self) -> Iterator[Pair]:
+        return itertools.compress(self._pairs, self._used)
+
+    def report(self) -> str:
+        """What was left out, counted by reason: "; left out: 3 empty, 1 too long"; nothing if nothing was."""
+        counted = ", ".join(f"{count:,} {why}" for why, count in self.dropped.most_common())
+        return f"; left out: {counted}" if counted else ""
+
+
+def letters(sentence: str) -> str:
+    """Its letters and digits, without case: "Hi." and "hi!" are one sentence."""
+    return re.sub(r"[\W_]+", "", sentence.casefold())
+
+
+def _name(pairs: object) -> str:
+    return str(pairs) if isinstance(pairs, TextPairs) else "the corpus"
+
+
+def _fault(source: str, target: str, limits: Limits) -> str:
+    short, long = sorted((len(source), len(target)))
+    if not short:
+        return "empty"
+    if long > limits.max_length:
+        return "too long"
+    return "of unequal lengths" if long > limits.max_ratio * short else ""
+
+
+def _leave_out_shared(pairs: Iterable[Pair], held_out: list[Pair], faults: list[str]) -> None:
+    """Mark the pairs of which a side is also held out: what was trained on tests nothing."""
+    known = [{letters(pair[side]) for pair in held_out} for side in (0, 1)]
+    for i, (pair, fault) in enumerate(zip(pairs, faults, strict=True)):
+        if not fault and any(letters(pair[side]) in known[side] for side in (0, 1)):
+            faults[i] = "shared with held-out pairs"
