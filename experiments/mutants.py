@@ -1,6 +1,6 @@
 """How many small faults the tests notice, planted one at a time anywhere in the package.
 
-    python experiments/mutants.py              # a seeded sample; a run that was stopped goes on
+    python experiments/mutants.py              # a seeded sample; Ctrl-C records what there is, and the next run goes on
     python experiments/mutants.py --survivors  # once more what survived, after tests were added
 
 A mutant is one small change, drawn from all that workshop/lab/mutants.py can make. It is planted in a copy of the
@@ -89,18 +89,24 @@ def told(found: Mutant | dict[str, Any]) -> tuple[Any, ...]:
 
 
 def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str, Any]]:
-    """The verdict on each mutant; those of a run that was stopped are taken over from its file."""
+    """The verdicts until Ctrl-C; those of a run that was stopped are taken over from its file."""
     progress.parent.mkdir(exist_ok=True)
     lines = progress.read_text("utf-8").splitlines() if progress.exists() else []
     known = {(told(line), line["line"]): line for line in map(json.loads, lines)}
-    for i, mutant in enumerate(drawn, start=1):
-        name = (told(mutant), mutant.line)
-        if name not in known:
-            known[name] = judged(copy, mutant, QUICK)
-            with progress.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(known[name], ensure_ascii=False) + "\n")
-        print(f"{i}/{len(drawn)} {known[name]['result']}: {mutant.file}:{mutant.line} {mutant.after[:90]}", flush=True)
-    return [known[told(mutant), mutant.line] for mutant in drawn]
+    found = []
+    try:
+        for i, mutant in enumerate(drawn, start=1):
+            name = (told(mutant), mutant.line)
+            if name not in known:
+                known[name] = judged(copy, mutant, QUICK)
+                with progress.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(known[name], ensure_ascii=False) + "\n")
+            found.append(known[name])
+            result = known[name]["result"]
+            print(f"{i}/{len(drawn)} {result}: {mutant.file}:{mutant.line} {mutant.after[:90]}", flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped after {len(found)} of {len(drawn)}; the same command goes on")
+    return found
 
 
 def found_again(survivor: dict[str, Any]) -> Mutant:
@@ -145,7 +151,7 @@ def record(found: list[dict[str, Any]]) -> dict[str, Any]:
         "equivalent": sum("equivalent" in mutant for mutant in found),
         "noticed_at_first": sum(mutant.get("at_first", mutant["result"]) != "survived" for mutant in found),
         "noticed": sum(mutant["result"] != "survived" for mutant in found),
-        "mutants": found,
+        "mutants": sorted(found, key=lambda mutant: (mutant["file"], mutant["line"], mutant["after"])),
     }
 
 
@@ -170,8 +176,7 @@ def main() -> None:
             found, seconds = judge_all(sample(PACKAGE, args.number, args.seed), copy, progress), 0.0
         check_healthy(copy, found)
     seconds += time.monotonic() - started
-    write_result("mutants", provenance(args.seed, seconds) | record(found))
-    progress.unlink(missing_ok=True)
+    write_result("mutants", provenance(args.seed, seconds) | {"drawn": args.number} | record(found))
 
 
 if __name__ == "__main__":

@@ -105,12 +105,16 @@ def mutants(file: str, source: str) -> list[Mutant]:
 
 
 def sample(package: Path, number: int, seed: int) -> list[Mutant]:
-    """About so many mutants, spread over all files of the package by what can be planted there, two at least."""
+    """About so many mutants, spread over all files of the package by what can be planted there, two of each at least.
+
+    They are shuffled: whoever stops after some of them has a sample too.
+    """
     files = sorted(path for path in package.rglob("*.py") if path.name not in LEFT_OUT)
     sites = {path: mutants(path.relative_to(package).as_posix(), path.read_text("utf-8")) for path in files}
     total, draw = sum(map(len, sites.values())), random.Random(seed)
     drawn = []
     for found in sites.values():
         share = max(2, round(number * len(found) / total))
-        drawn += sorted(draw.sample(found, min(share, len(found))))
+        drawn += draw.sample(found, min(share, len(found)))
+    draw.shuffle(drawn)
     return drawn
