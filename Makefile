@@ -18,8 +18,8 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book pdf serve test test-deep test-fast check bench format notebooks live assignments grade mark \
-	address lock colab-check projects slides release release-dry-run clean distclean
+.PHONY: help env grading-env book pdf serve test test-deep test-fast mutants check bench format notebooks live assignments \
+	grade mark address lock colab-check projects slides release release-dry-run clean distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -52,6 +52,9 @@ test-deep: grading-env ## Run the rest: kills, processes, whole environments, ev
 
 test-fast: env ## Run the tests that take no more than a few seconds each
 	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not deep" $(ARGS)
+
+mutants: env ## Plant a sample of small faults, one at a time: how many do the tests notice? (hours; ARGS="--survivors")
+	$(PY) experiments/mutants.py $(ARGS)
 
 check: env ## Check style, types, notebooks and addresses; change nothing
 	$(PY) -m ruff check .

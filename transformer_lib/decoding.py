@@ -20,6 +20,9 @@ from .transformer import Transformer, record_attention
 
 # Of the length penalty: the paper's exponent, or the score per token, log P / |Y|.
 Alpha = float | Literal["length"]
+LARGEST_BEAM = (
+    1024  # candidates, and of `translate` those of a batch together; the memory of a mask grows with the square
+)
 MAX_SOURCE_TOKENS = 1000  # of one sentence in `translate`; attention's memory grows with the square
 
 
@@ -122,6 +125,14 @@ class Hypothesis:
     score: float  # log_probability / length_penalty
 
 
+def check_beam_size(beam_size: int) -> None:
+    """Raise ValueError for a beam of no candidates, or of more than memory is likely to hold."""
+    check_positive(beam_size=beam_size)
+    if beam_size > LARGEST_BEAM:
+        needs = "the memory of a search grows with its square; the paper's is 4"
+        raise ValueError(f"beam_size = {beam_size} must be at most {LARGEST_BEAM}: {needs}")
+
+
 def beam_search(
     model: Transformer, source: SourceIds, beam_size: int = 4, alpha: Alpha = 0.6, max_length: int | None = None
 ) -> Int[Tensor, "batch generated"]:
@@ -162,7 +173,7 @@ def beam_hypotheses(
     stands; or at its limit, where those still open count as they are. Arguments
     and errors are those of beam_search.
     """
-    check_positive(beam_size=beam_size)
+    check_beam_size(beam_size)
     check_alpha(alpha)
     finished: list[list[Hypothesis]] = [[] for _ in source]
     with evaluation_mode(model):
@@ -308,8 +319,11 @@ def translate(
     first are read, and a warning says so.
 
     Args:
+        batch_size: sentences decoded together; fewer where a beam has more than 16 candidates.
         beam_size, alpha: of the beam search; a beam_size of 1 decodes greedily.
     """
+    check_beam_size(beam_size)
+    batch_size = max(1, min(batch_size, LARGEST_BEAM // beam_size))
     device = next(model.parameters()).device
     encoded = [source_tokenizer.encode(sentence) for sentence in sentences]
     limit = longest_source(model)

@@ -382,6 +382,24 @@ def test_a_beam_of_no_candidates_or_a_negative_alpha_is_refused():
         beam_search(model(), SOURCE, alpha=-1.0)
 
 
+def test_a_beam_that_no_memory_holds_is_refused_before_anything_is_allocated():
+    m, tokenizer = model(vocabulary_size=13), WordTokenizer.train(["a b c d e f g h i"])
+    message = "beam_size = 1000000 must be at most 1024: the memory .* grows with its square; the paper's is 4"
+    with pytest.raises(ValueError, match=message):
+        beam_hypotheses(m, SOURCE, beam_size=1_000_000)
+    with pytest.raises(ValueError, match=message):
+        list(translate(m, ["a b"], tokenizer, tokenizer, beam_size=1_000_000))
+
+
+@pytest.mark.parametrize(("beam_size", "together"), [(16, 3), (512, 2), (1024, 1)])
+def test_the_larger_the_beam_the_fewer_sentences_are_translated_together(beam_size, together, monkeypatch):
+    seen = []
+    monkeypatch.setattr(decoding, "beam_search", lambda _model, source, *_: seen.append(len(source)) or source)
+    m, tokenizer = model(vocabulary_size=13), WordTokenizer.train(["a b c d e f g h i"])
+    list(translate(m, ["a b", "a", "b"], tokenizer, tokenizer, beam_size=beam_size))
+    assert max(seen) == together
+
+
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_of_a_run_that_diverged_are_refused(decode, value):

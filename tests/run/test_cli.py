@@ -135,6 +135,8 @@ def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
         assert f"argument --alpha: '{alpha}' is no number of at least 0, nor 'length'" in capsys.readouterr().err
     assert run("evaluate", translator, "--beam-size", 0) == 2
     assert "beam_size = 0 must be an integer of at least 1" in capsys.readouterr().err
+    assert run("translate", translator, "--beam-size", 1_000_000) == 2
+    assert "beam_size = 1000000 must be at most 1024" in capsys.readouterr().err
 
 
 def test_a_resumed_run_goes_on_where_the_checkpoint_stands(translator):

@@ -17,7 +17,7 @@ import torch
 from ..config import check_positive
 from ..data.corpora import CORPORA, load_pairs
 from ..data.own_corpus import Pair, TextPairs
-from ..decoding import Alpha, check_alpha
+from ..decoding import Alpha, check_alpha, check_beam_size
 from .distributed import available_device, process_group
 from .run_config import FILE, RunConfig
 from .training_run import read_corpus, restarted, train_translator
@@ -51,7 +51,7 @@ def run_train(args: argparse.Namespace) -> None:
 
 def run_evaluate(args: argparse.Namespace) -> None:
     """Translate a held-out split and print the scores with their signature."""
-    check_positive(beam_size=args.beam_size)
+    check_beam_size(args.beam_size)  # before anything is loaded
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     translator = Translator.load(args.translator, args.device, args.checkpoint)
@@ -108,7 +108,7 @@ def run_translate(args: argparse.Namespace) -> None:
     """Translate standard input to standard output: a line in, a line out."""
     if sys.stdin is None or sys.stdout is None:
         raise ValueError("standard input or output is closed; `translate` reads the one and writes the other")
-    check_positive(beam_size=args.beam_size)
+    check_beam_size(args.beam_size)  # before anything is loaded
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale

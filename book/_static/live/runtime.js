@@ -15,16 +15,20 @@ globalThis.LiveTranslator ??= {};
     received.set(name, content);
   }
 
-  function loadScript(url) {
+  let tries = 0;
+
+  /** Load a script once; `arrived` tells whether its content is there, for a file that was cut off runs nothing. */
+  function loadScript(url, arrived) {
     if (!scripts.has(url)) {
       const loading = new Promise((resolve, reject) => {
         const element = document.createElement("script");
-        element.src = url;
-        element.onload = resolve;
+        element.src = tries ? `${url}?${tries}` : url; // another address: a cache may have kept what was cut off
         element.onerror = () => {
+          tries += 1;
           scripts.delete(url); // so that the reader can try again
-          reject(new Error(`${url.split("/").at(-1)} did not arrive. Check the connection and press again.`));
+          reject(new Error(`${url.split("/").at(-1)} did not arrive whole. Check the connection and press again.`));
         };
+        element.onload = () => (arrived() ? resolve() : element.onerror());
         document.head.append(element);
       });
       scripts.set(url, loading);
@@ -44,8 +48,8 @@ globalThis.LiveTranslator ??= {};
   const blobAddress = (content, type) => URL.createObjectURL(new Blob([content], { type }));
 
   async function startRuntime(folder) {
-    await loadScript(`${folder}vendor/onnxruntime/ort.wasm.min.js`);
-    await loadScript(`${folder}live/onnxruntime.js`);
+    await loadScript(`${folder}vendor/onnxruntime/ort.wasm.min.js`, () => "ort" in globalThis);
+    await loadScript(`${folder}live/onnxruntime.js`, () => received.has("onnxruntime"));
     const { module, wasm } = received.get("onnxruntime");
     ort.env.wasm.numThreads = 1; // more would need headers that a plain web server does not send
     ort.env.wasm.wasmPaths = {
@@ -62,7 +66,7 @@ globalThis.LiveTranslator ??= {};
       runtime = null;
       throw error;
     });
-    await Promise.all([runtime, loadScript(`${folder}live/${name}.js`)]);
+    await Promise.all([runtime, loadScript(`${folder}live/${name}.js`, () => received.has(name))]);
     const saved = received.get(name);
     const session = await ort.InferenceSession.create(await unpacked(saved.onnx), { executionProviders: ["wasm"] });
     return new Translator(saved, session);

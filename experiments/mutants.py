@@ -1,0 +1,183 @@
+"""How many small faults the tests notice, planted one at a time anywhere in the package.
+
+    python experiments/mutants.py              # a seeded sample; Ctrl-C records what there is, and the next run goes on
+    python experiments/mutants.py --survivors  # once more what survived, after tests were added
+
+A mutant is one small change, drawn from all that workshop/lab/mutants.py can make. It is planted in a copy of the
+package, and the quick tests of its own file run there until one fails: what other tests alone would notice counts as
+survived. experiments/mutants.toml says which survivors no test can tell from the package, and why.
+"""
+
+import argparse
+import json
+import re
+import shutil
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from workshop.lab.forked import run_pytest
+from workshop.lab.mutants import Mutant, mutants, sample
+from workshop.lab.provenance import RESULTS, ROOT, provenance, write_result
+
+PACKAGE, TESTS = ROOT / "transformer_lib", ROOT / "tests"
+SECONDS = 900.0  # for the tests of one file; a fault that makes them take longer has hung them
+# The tests of a file have its name. Where those of another file are meant to judge it too, that file stands here.
+JUDGES = {
+    "attention.py": ["paper/test_transformer.py"],
+    "config.py": ["paper/test_transformer.py"],
+    "layers.py": ["paper/test_transformer.py"],
+    "loss.py": ["paper/test_fast.py"],
+    "interop/conversion.py": ["run/test_interop.py"],
+    "interop/marian.py": ["run/test_interop.py"],
+    "interop/torch.py": ["run/test_interop.py"],
+    "run/metrics.py": ["run/test_cli.py"],
+    "run/run_config.py": ["run/test_cli.py"],
+    "run/seals.py": ["run/test_checkpoints.py", "run/test_translator.py"],
+    "run/training_run.py": ["run/test_cli.py"],
+}
+QUICK = "not slow and not deep"  # at first; those that survive meet the slow tests too
+
+
+def judges(file: str) -> list[str]:
+    """The test files of a file of the package, its own first."""
+    own = [path.relative_to(TESTS).as_posix() for path in TESTS.glob(f"*/test_{Path(file).stem}.py")]
+    return [*(name for name in own if not file.startswith("interop")), *JUDGES.get(file, [])]
+
+
+def plant(path: Path, text: str) -> None:
+    """Write a file of the copy; compiled code of the same second and size would stand for it."""
+    path.write_text(text, "utf-8")
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*"):
+        compiled.unlink()
+
+
+def verdict(copy: Path, tests: list[str], marks: str) -> tuple[str, str]:
+    """What the tests make of the package in this folder: killed, timed out or survived; and the test that failed."""
+    options = ["-q", "-x", "-m", marks, "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
+    options += [f"--timeout={SECONDS / 3:g}"]
+    where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *(str(TESTS / name) for name in tests)]
+    try:
+        done = run_pytest(copy, [*options, *where], SECONDS)
+    except TimeoutError:
+        return "timed out", ""
+    if done.returncode in (0, 5):  # 5: no test has these marks
+        return "survived", ""
+    failed = re.search(r"^(?:FAILED|ERROR) (?:.*tests/)?(\S+)", done.output, re.MULTILINE)
+    return "timed out" if "Timeout" in done.output else "killed", failed[1] if failed else "the import"
+
+
+def judged(copy: Path, mutant: Mutant, marks: str) -> dict[str, Any]:
+    """Plant a mutant, let the tests with these marks run, take it out again."""
+    path = copy / "transformer_lib" / mutant.file
+    healthy = path.read_text("utf-8")
+    plant(path, mutant.applied(healthy))
+    try:
+        result, test = verdict(copy, judges(mutant.file), marks)
+    finally:
+        plant(path, healthy)
+    shown = {"file": mutant.file, "line": mutant.line, "before": mutant.before, "after": mutant.after}
+    return shown | {"result": result, "by": test}
+
+
+def told(found: Mutant | dict[str, Any]) -> tuple[Any, ...]:
+    """What names a mutant in the record."""
+    known = found._asdict() if isinstance(found, Mutant) else found
+    return tuple(known[name] for name in ("file", "before", "after"))
+
+
+def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str, Any]]:
+    """The verdicts until Ctrl-C; those of a run that was stopped are taken over from its file."""
+    progress.parent.mkdir(exist_ok=True)
+    lines = progress.read_text("utf-8").splitlines() if progress.exists() else []
+    known = {(told(line), line["line"]): line for line in map(json.loads, lines)}
+    found = []
+    try:
+        for i, mutant in enumerate(drawn, start=1):
+            name = (told(mutant), mutant.line)
+            if name not in known:
+                known[name] = judged(copy, mutant, QUICK)
+                with progress.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(known[name], ensure_ascii=False) + "\n")
+            found.append(known[name])
+            result = known[name]["result"]
+            print(f"{i}/{len(drawn)} {result}: {mutant.file}:{mutant.line} {mutant.after[:90]}", flush=True)
+    except KeyboardInterrupt:
+        print(f"stopped after {len(found)} of {len(drawn)}; the same command goes on")
+    return found
+
+
+def found_again(survivor: dict[str, Any]) -> Mutant:
+    """A recorded mutant in the file as it is now, at the nearest line.
+
+    Raises:
+        SystemExit: if the line has been rewritten since.
+    """
+    source = (PACKAGE / survivor["file"]).read_text("utf-8")
+    same = [mutant for mutant in mutants(survivor["file"], source) if told(mutant) == told(survivor)]
+    if not same:
+        raise SystemExit(f"{survivor['file']}:{survivor['line']} has changed: draw a new sample")
+    return min(same, key=lambda mutant: abs(mutant.line - survivor["line"]))
+
+
+def judge_again(copy: Path, survivor: dict[str, Any]) -> dict[str, Any]:
+    """The verdict on a survivor now; what it was at first stays on record."""
+    return judged(copy, found_again(survivor), "not deep") | {"at_first": "survived"}
+
+
+def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
+    """Run every test that noticed a mutant on the package without one.
+
+    Raises:
+        SystemExit: if one of them fails there too, so that it proved nothing.
+    """
+    noticed = sorted({mutant["by"] for mutant in found if "::" in mutant["by"]})
+    result, test = verdict(copy, noticed, "not deep")
+    if result != "survived":
+        raise SystemExit(f"{test} fails without a mutant too")
+
+
+def record(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The mutants, with the reason beside each equivalent one, and how many ended how."""
+    reasons = tomllib.loads((ROOT / "experiments" / "mutants.toml").read_text("utf-8")).get("equivalent", [])
+    whys = {told(entry): entry["why"] for entry in reasons}
+    for mutant in found:
+        if mutant["result"] == "survived" and told(mutant) in whys:
+            mutant["equivalent"] = whys[told(mutant)]
+    return {
+        "planted": len(found),
+        "equivalent": sum("equivalent" in mutant for mutant in found),
+        "noticed_at_first": sum(mutant.get("at_first", mutant["result"]) != "survived" for mutant in found),
+        "noticed": sum(mutant["result"] != "survived" for mutant in found),
+        "mutants": sorted(found, key=lambda mutant: (mutant["file"], mutant["line"], mutant["after"])),
+    }
+
+
+def main() -> None:
+    """Judge the sample, or the survivors of the recorded one, and write the record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--number", type=int, default=160, help="mutants, about (default: 160)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    parser.add_argument("--survivors", action="store_true", help="judge the recorded survivors once more")
+    args = parser.parse_args()
+    started, progress = time.monotonic(), ROOT / "_build" / f"mutants-{args.seed}-{args.number}.jsonl"
+    with tempfile.TemporaryDirectory() as name:
+        copy = Path(name)
+        shutil.copytree(PACKAGE, copy / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+        if args.survivors:
+            old = json.loads((RESULTS / "mutants.json").read_text("utf-8"))
+            found = [
+                judge_again(copy, mutant) if mutant["result"] == "survived" else mutant for mutant in old["mutants"]
+            ]
+            args.seed, seconds = old["seed"], old["seconds"]
+        else:
+            found, seconds = judge_all(sample(PACKAGE, args.number, args.seed), copy, progress), 0.0
+        check_healthy(copy, found)
+    seconds += time.monotonic() - started
+    write_result("mutants", provenance(args.seed, seconds) | {"drawn": args.number} | record(found))
+
+
+if __name__ == "__main__":
+    main()
