@@ -10,7 +10,6 @@ import hashlib
 import json
 import random
 import statistics
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,8 @@ from transformer_lib.data import Tokenizer, Vocabulary, load_pairs, make_batch, 
 from transformer_lib.data.batches import Batch
 from transformer_lib.data.tokenizers import SPECIALS, UNK_ID
 from transformer_lib.evaluation import bleu
-from workshop.lab.provenance import ROOT, provenance, write_result
+from workshop.lab.experiment import record
+from workshop.lab.provenance import ROOT
 
 SEEDS = [0, 1, 2]
 BATCH_TOKENS = [1000, 2000, 4000, 8000, 16_000, 25_000]
@@ -152,25 +152,17 @@ def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Count, write the result."""
-    started = time.monotonic()
+def measured() -> dict[str, Any]:
+    """The record of both halves."""
     train, val = (load_pairs("multi30k", split, "de", "en") for split in ("train", "val"))
-    torchtext = of_torchtext(train)
-    tokenizers = of_tokenizers(train, val)
-    path = write_result(
-        "padding",
-        {
-            "what": "share of padding by way of batching; vocabularies and BLEU of torchtext and of this library",
-            "data": f"Multi30k task 1 raw, German to English: {len(train):,} pairs of train; val for unknown tokens",
-            "tokenizers": tokenizers,
-            "seeds": SEEDS,
-            "torchtext": torchtext,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+    return {
+        "what": "share of padding by way of batching; vocabularies and BLEU of torchtext and of this library",
+        "data": f"Multi30k task 1 raw, German to English: {len(train):,} pairs of train; val for unknown tokens",
+        "tokenizers": of_tokenizers(train, val),
+        "seeds": SEEDS,
+        "torchtext": of_torchtext(train),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("padding", __doc__, measured)
