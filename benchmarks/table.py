@@ -1,5 +1,6 @@
 """A recorded result as Markdown: what was measured, and beside it what was aimed at."""
 
+import statistics
 from typing import Any, NamedTuple
 
 TITLES = {
@@ -87,8 +88,7 @@ def _goals(result: dict[str, Any]) -> str:
         peers = result["tasks"][goal.task]["peers"]
         if goal.peer in peers and goal.other in peers:
             pairs = zip(peers[goal.peer]["rounds"], peers[goal.other]["rounds"], strict=True)
-            each = sorted(ours / theirs for ours, theirs in pairs)
-            middle = (each[len(each) // 2] + each[(len(each) - 1) // 2]) / 2
+            middle = statistics.median(ours / theirs for ours, theirs in pairs)
             rows.append([goal.text, f"≥ {goal.aim}", f"{middle:.2f}", "yes" if middle >= goal.aim else "no"])
         else:
             rows.append([goal.text, f"≥ {goal.aim}", "not measured", "–"])
