@@ -37,12 +37,12 @@ FRAMES = set(
 
 def names(source: list[str], written: list[str]) -> dict[str, int]:
     """Where the source has a name that stands once on either side."""
-    found = {}
+    copies = {}
     for place, piece in enumerate(source):
         like_a_name = piece.lstrip("▁")[:1].isupper() and len(piece) > 3
         if like_a_name and source.count(piece) == written.count(piece) == 1:
-            found[piece] = place
-    return found
+            copies[piece] = place
+    return copies
 
 
 def habits_of(
@@ -74,13 +74,13 @@ def head_habits(
 
     The entry "keys" says how many keys the head looks at, and how many it could.
     """
-    found: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = {}
+    shares_of_head: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = {}
     for weights, source, written in sentences:
         for name, array in weights.items():
             causal = name.startswith("decoder") and name.endswith("self")
             habits = habits_of(name, source, written)
             for head, rows in enumerate(array[0].double().numpy()):
-                lists = found.setdefault((name, head), {})
+                lists = shares_of_head.setdefault((name, head), {})
                 for habit, key_of_query in habits.items():
                     shares = share_of_weight(rows, key_of_query, causal)
                     if not math.isnan(shares[0]):
@@ -93,7 +93,7 @@ def head_habits(
                     lists.setdefault("keys", []).append(keys)
     return {
         place: {habit: (fmean(a for a, _ in pairs), fmean(b for _, b in pairs)) for habit, pairs in lists.items()}
-        for place, lists in found.items()
+        for place, lists in shares_of_head.items()
     }
 
 
@@ -117,13 +117,13 @@ def places(rows: Tensor) -> list[int]:
 
 def maps(translator: Translator, sources: list[str], hypotheses: list[list[int]]) -> list[Any]:
     """(weights, source tokens, written tokens) of each translation."""
-    eos_id, found = translator.model.config.eos_id, []
+    eos_id, translated = translator.model.config.eos_id, []
     for text, written in zip(sources, hypotheses, strict=True):
         ids = [*translator.source_tokenizer.encode(text), eos_id]
         weights = hypothesis_attention(translator.model, torch.tensor([ids]), written)
         tokens = translator.source_tokenizer.tokens(ids), translator.target_tokenizer.tokens(written)
-        found.append((weights, *tokens))
-    return found
+        translated.append((weights, *tokens))
+    return translated
 
 
 def has_frame(text: str) -> bool:

@@ -85,7 +85,7 @@ def of_tokenizers(train: list[tuple[str, str]], val: list[tuple[str, str]]) -> d
         "spaCy words": (train_tokenizer("spacy", german, "de", 0), train_tokenizer("spacy", english, "en", 0)),
         "BPE": (subwords, subwords),
     }
-    found: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     for name, (source, target) in kinds.items():
         ids, held_out = ([(source.encode(one), target.encode(other)) for one, other in some] for some in (train, val))
         sides = {}
@@ -97,9 +97,9 @@ def of_tokenizers(train: list[tuple[str, str]], val: list[tuple[str, str]]) -> d
                 "unknown_in_val": round(sum(unseen) / len(unseen), 5),
             }
         padding = {str(n): {str(seed): ways(ids, n, seed) for seed in SEEDS} for n in BATCH_TOKENS}
-        found[name] = {"sides": sides, "padding": padding}
+        counts[name] = {"sides": sides, "padding": padding}
         print(name, {n: {way: p["padding"] for way, p in padding[n]["0"].items()} for n in padding}, flush=True)
-    return found
+    return counts
 
 
 def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:

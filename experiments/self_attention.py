@@ -41,8 +41,8 @@ class SelfAttention(nn.Module):
         query = self.query_projection(states)
         key = self.key_projection(states)
         value = self.value_projection(states)
-        found, weights = scaled_dot_product_attention(query, key, value, mask)
-        return states + found, weights
+        attended, weights = scaled_dot_product_attention(query, key, value, mask)
+        return states + attended, weights
 
 
 class LookingEncoder(nn.Module):
@@ -191,8 +191,8 @@ def translate(numbers, kind, seed):
     shares = {}
     for step_num, _ in enumerate(fit_translator(model, numbers, TRANSLATOR_MEASURED[-1], seed), start=1):
         if step_num in TRANSLATOR_MEASURED:
-            found = score(model, numbers)
-            shares[str(step_num)] = {str(digits): round(share, 4) for digits, share in found.items()}
+            by_digits = score(model, numbers)
+            shares[str(step_num)] = {str(digits): round(share, 4) for digits, share in by_digits.items()}
     return {"task": "translation", "kind": kind, "seed": seed, "encoder": count(model.encoder), "right": shares}
 
 

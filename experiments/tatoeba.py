@@ -74,17 +74,17 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     for split in ("val", "test"):
         pairs = load_pairs("tatoeba", split, args.source, args.target)
         ways = {"float32, greedy": (full, 1), "8 bits, greedy": (packed, 1), f"8 bits, beam {BEAM}": (packed, BEAM)}
-        found = {way: translator.score(pairs, beam) for way, (translator, beam) in ways.items()}
+        scores_of = {way: translator.score(pairs, beam) for way, (translator, beam) in ways.items()}
         result[split] = {
             way: {
                 "bleu": round(scores.bleu.score, 2),
                 "signature": scores.bleu.signature,
                 "exact_match": round(scores.exact_match, 4),
             }
-            for way, scores in found.items()
+            for way, scores in scores_of.items()
         }
         if split == "test":
-            hypotheses = found["8 bits, greedy"].hypotheses
+            hypotheses = scores_of["8 bits, greedy"].hypotheses
             result["test_by_length"] = by_length(pairs, hypotheses)
             result["examples"] = [
                 {"source": source, "reference": target, "hypothesis": hypothesis}
@@ -95,12 +95,12 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 def by_length(pairs: list[tuple[str, str]], hypotheses: list[str]) -> list[dict[str, Any]]:
     """BLEU of the sentences whose source has so many words."""
-    found = []
+    bands = []
     for least, most in BANDS:
         chosen = [i for i, (source, _) in enumerate(pairs) if least <= len(source.split()) <= most]
         score = bleu([hypotheses[i] for i in chosen], [pairs[i][1] for i in chosen])
-        found.append({"words": [least, most], "sentences": len(chosen), "bleu": round(score.score, 2)})
-    return found
+        bands.append({"words": [least, most], "sentences": len(chosen), "bleu": round(score.score, 2)})
+    return bands
 
 
 def card(name: str, result: dict[str, Any]) -> str:

@@ -44,13 +44,13 @@ def bleu(
         # No warning about tokenized text: the signature says tok:none.
         force=tokenize == "none",
     )
-    found = metric.corpus_score(list(hypotheses), [list(references)])
+    result = metric.corpus_score(list(hypotheses), [list(references)])
     return Bleu(
-        found.score,
+        result.score,
         str(metric.get_signature()),
-        tuple(found.precisions),
-        found.bp,
-        found.sys_len / found.ref_len,
+        tuple(result.precisions),
+        result.bp,
+        result.sys_len / result.ref_len,
     )
 
 

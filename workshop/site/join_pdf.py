@@ -75,11 +75,11 @@ def once(title: str) -> str:
 def sections(chapter: Chapter) -> list[tuple[str, int]]:
     """Titles and pages of the sections under the chapter's title."""
     outline = next((item for item in chapter.reader.outline if isinstance(item, list)), [])
-    found = []
+    titles = []
     for item in outline:
         if not isinstance(item, list) and (page := chapter.reader.get_destination_page_number(item)) is not None:
-            found.append((once(str(item.title).strip()), chapter.first_page + page))
-    return found
+            titles.append((once(str(item.title).strip()), chapter.first_page + page))
+    return titles
 
 
 def write_outline(writer: Any, chapters: list[Chapter]) -> None:

@@ -58,10 +58,10 @@ PREPARE = """([chapter, base, home]) => {
 
 def find_browser() -> str:
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
+    browser = os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
+    if browser is None:
         raise SystemExit("make pdf needs Chromium or Chrome, and found neither; set CHROMIUM to the path of one")
-    return found
+    return browser
 
 
 def chapters_in_order(toc: Path) -> list[Chapter]:

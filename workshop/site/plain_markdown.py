@@ -152,10 +152,10 @@ class Plain:
 
     def citations(self, keys: str, textual: bool, line: int) -> str:
         try:
-            found = [self.index.citation(key.strip(), textual) for key in keys.split(",")]
+            citations = [self.index.citation(key.strip(), textual) for key in keys.split(",")]
         except KeyError as error:
             raise self.error(line, f"no entry {error} in the bibliography") from None
-        return "; ".join(found) if textual else f"({'; '.join(found)})"
+        return "; ".join(citations) if textual else f"({'; '.join(citations)})"
 
     def reference(self, name: str, words: str, target: str, line: int) -> str:
         place = self.index.place(target)
