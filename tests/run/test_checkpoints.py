@@ -289,50 +289,34 @@ def in_a_process(program, folder):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_a_disk_that_takes_no_more_is_a_clear_error(saved, share):
-    """The limit on the size of a file makes the write itself fail, in the middle, as a full disk does."""
-    before = content_of(saved.parent)
-    limit = int(saved.stat().st_size * share)
-    done = in_a_process(
-        f"""
-        resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-        for path in ("step-000004.safetensors", "step-000002.safetensors"):
-            try:
-                t.save_checkpoint(path, model, optimizer, 4)
-            except OSError as error:
-                print(error)
-        """,
-        saved.parent,
-    )
-    lines = done.stdout.splitlines()
-    assert len(lines) == 2, done.stdout + done.stderr
-    for path, line in zip(("step-000004.safetensors", "step-000002.safetensors"), lines, strict=True):
-        assert line.startswith(f"{path} not written: ")
-        assert "File too large" in line
-        assert line.endswith("make room or name another folder; what was saved before is untouched")
-    assert content_of(saved.parent) == before
+LIMITED = "resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))"  # the write fails in the middle, as on a full disk
+READ_ONLY = "Path.cwd().chmod(0o555); os.geteuid() or os.seteuid(65534)"  # root may write anywhere
 
 
-def test_a_read_only_folder_is_a_clear_error(saved):
+@pytest.mark.parametrize(
+    ("obstacle", "share", "reason"),
+    [(LIMITED, share, "File too large") for share in (0.01, 0.5, 0.99)] + [(READ_ONLY, 1, "Permission denied")],
+)
+def test_a_disk_that_takes_nothing_is_a_clear_error(saved, obstacle, share, reason):
     before = content_of(saved.parent)
-    saved.parent.chmod(0o555)
     done = in_a_process(
-        """
-        if os.geteuid() == 0:
-            os.seteuid(65534)  # root may write anywhere
-        for path in ("step-000004.safetensors", "step-000002.safetensors"):
-            try:
-                t.save_checkpoint(path, model, optimizer, 4)
-            except OSError as error:
-                print(error)
-        """,
+        obstacle.format(int(saved.stat().st_size * share))
+        + """
+for path in ("step-000004.safetensors", "step-000002.safetensors"):
+    try:
+        t.save_checkpoint(path, model, optimizer, 4)
+    except OSError as error:
+        print(error)
+""",
         saved.parent,
     )
     saved.parent.chmod(0o755)
     lines = done.stdout.splitlines()
     assert len(lines) == 2, done.stdout + done.stderr
-    assert all("Permission denied" in line and " not written: " in line for line in lines)
+    for path, line in zip(("step-000004.safetensors", "step-000002.safetensors"), lines, strict=True):
+        assert line.startswith(f"{path} not written: ")
+        assert reason in line
+        assert line.endswith("make room or name another folder; what was saved before is untouched")
     assert content_of(saved.parent) == before
 
 

@@ -2,12 +2,13 @@
 
 import html
 import io
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pypdf import PdfReader, PdfWriter
+from pypdf import PageObject, PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject
 
 FRONT = 2  # the title page and the contents
@@ -35,9 +36,14 @@ class Chapter:
     def length(self) -> int:
         """The pages of its print, without an empty one at the end."""
         pages = list(self.reader.pages)
-        while len(pages) > 1 and not pages[-1].extract_text().strip() and not pages[-1].images:
+        while len(pages) > 1 and self._is_empty(pages[-1]):
             pages.pop()
         return len(pages)
+
+    def _is_empty(self, page: PageObject) -> bool:
+        """Whether a page has nothing but its foot: the chapter's title and a number."""
+        words, title = (re.sub(r"[\s\d]", "", text) for text in (page.extract_text(), self.title))
+        return words in {"", title} and not page.images
 
 
 STYLE = """<style>@page { size: A4; margin: 0 } * { box-sizing: border-box; margin: 0 }
