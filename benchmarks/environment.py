@@ -52,9 +52,9 @@ def fingerprint() -> str:
 def install() -> dict[str, str]:
     """Make the environment unless it is there and still right; returns why a peer is missing, for those that are."""
     if STAMP.exists():
-        found = json.loads(STAMP.read_text("utf-8"))
-        if found["fingerprint"] == fingerprint():
-            return found["missing"]
+        made = json.loads(STAMP.read_text("utf-8"))
+        if made["fingerprint"] == fingerprint():
+            return made["missing"]
     free = shutil.disk_usage(ROOT).free / 1e9
     if free < 4:
         sys.exit(f"{ROOT} has {free:.1f} GB free; the environment of the benchmarks needs 4.")

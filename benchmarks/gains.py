@@ -175,7 +175,7 @@ def measure(variants: tuple[Variant, ...], work: Work) -> dict[str, Any]:
         shown = ", ".join(f"{name} {values[-1]:.3g} s" for name, values in rounds.items())
         say(f"round {number + 1} of {work.rounds}, load {loads[-1]}: {shown}")
     base = rounds[variants[0].name]
-    found = {
+    summaries = {
         name: {
             "seconds": statistics.median(values),
             "rounds": values,
@@ -184,7 +184,7 @@ def measure(variants: tuple[Variant, ...], work: Work) -> dict[str, Any]:
         }
         for name, values in rounds.items()
     }
-    return {"base": variants[0].name, "variants": found, "left_out": left_out, "loads": loads}
+    return {"base": variants[0].name, "variants": summaries, "left_out": left_out, "loads": loads}
 
 
 def roofline(work: Work, tiny: bool = False) -> dict[str, Any]:
@@ -226,10 +226,10 @@ def _best(run: Callable[[], object], times: int = 7) -> float:
 def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
     lines = ["| variant | seconds a step | time against the plain loop (rounds) |", "| --- | ---: | ---: |"]
-    for name, found in result["variants"].items():
-        over = found["time_over_base"]
+    for name, variant in result["variants"].items():
+        over = variant["time_over_base"]
         lines.append(
-            f"| {name} | {found['seconds']:.3f} | {over['median']:.2f} ({over['min']:.2f}–{over['max']:.2f}) |"
+            f"| {name} | {variant['seconds']:.3f} | {over['median']:.2f} ({over['min']:.2f}–{over['max']:.2f}) |"
         )
     limits = result["roofline"]
     lines += ["", "| matrix product | float32, GFLOP/s | bf16, GFLOP/s |", "| --- | ---: | ---: |"]
@@ -240,7 +240,7 @@ def table(result: dict[str, Any]) -> str:
 def main() -> None:
     """Measure the limits and the variants; write; print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--tiny", action="store_true", help="sizes of nothing, in seconds")
+    parser.add_argument("--tiny", action="store_true", help="at tiny sizes, in seconds")
     parser.add_argument(
         "--output", type=Path, help="default: benchmark_gains.json of the experiments; none with --tiny"
     )

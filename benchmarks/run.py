@@ -3,7 +3,7 @@
     python benchmarks/run.py                 make .venv-bench if need be, measure, write the result, print it
     python benchmarks/run.py --table         print the table of the recorded result
     python benchmarks/run.py --gpu --here    training on a GPU, with what the current environment has
-    python benchmarks/run.py --tiny --here   everything in sizes of nothing: does it run?
+    python benchmarks/run.py --tiny --here   everything at tiny sizes: does it run?
 
 Each peer sits in a process of its own and only one computes at a time. Every round runs all of them once, beginning
 with another one each time; a ratio is taken within a round, so that a machine that slows down slows down both its
@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from benchmarks import environment
 from benchmarks.environment import ROOT
 
 RESULTS = ROOT / "experiments" / "results"  # benchmark_cpu.json, benchmark_gpu.json
-PAUSE = 0.25  # seconds between two measurements: the threads of the last one spin for a moment before they sleep
+PAUSE = 0.25  # seconds between two measurements, in which the threads of the last one go to sleep
 BUSY = 1.5  # load average beside our own work from which the machine counts as used by others
 # The datasheets' dense bf16 peaks, TFLOP/s.
 DATASHEET = {"H200": 989.5, "H100": 989.5, "A100": 312.0, "L4": 121.0, "T4": None}
@@ -48,8 +47,7 @@ class Worker:
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
         command = [sys.executable, str(Path(__file__).with_name("worker.py")), peer, task, *options]
         threads = 1 if any(option.startswith("tiny") for option in options) else 2
-        # No file of the Hub and no telemetry; and libraries that start threads of their own start as many as the rest.
-        # Where this package is not installed, the checkout's own will do.
+        # Every library starts as many threads as the others, and asks the Hub for nothing.
         quiet = {"PYTHONPATH": str(ROOT)} | {
             "HF_HUB_OFFLINE": "1",
             "TOKENIZERS_PARALLELISM": "false",
@@ -220,8 +218,8 @@ def run_cpu(bench: Bench) -> dict[str, Any]:
 def check_alike(about: dict[str, dict[str, Any]]) -> None:
     """The same batches everywhere: as many target tokens, logits of one shape."""
     for key in ("target_tokens", "logits_shape"):
-        found = {json.dumps(told[key]) for told in about.values()}
-        if len(found) > 1:
+        answers = {json.dumps(told[key]) for told in about.values()}
+        if len(answers) > 1:
             raise SystemExit(f"{key} differs between the peers: { {n: t[key] for n, t in about.items()} }")
 
 
@@ -314,20 +312,13 @@ def gpu_summary(
 
 
 def provenance(seed: int, seconds: float) -> dict[str, Any]:
-    """As the experiments record it; a package that is not in this environment is named as such."""
-    from workshop.lab import provenance as recorded
+    """As the experiments record it, and the processor."""
+    from workshop.lab.provenance import provenance as recorded
 
-    def known(name: str) -> str:
-        try:
-            return version(name)
-        except PackageNotFoundError:
-            return "not installed"
-
-    recorded.version = known
-    found = recorded.provenance(seed, seconds) | {"processor": processor()}
-    if Path(sys.prefix).resolve() == environment.ENV.resolve():  # what the user typed came without it
-        found["command"] = found["command"].replace(" --here", "", 1)
-    return found
+    origin = recorded(seed, seconds) | {"processor": processor()}
+    if Path(sys.prefix).resolve() == environment.ENV.resolve():  # the user typed the command without --here
+        origin["command"] = origin["command"].replace(" --here", "", 1)
+    return origin
 
 
 def processor() -> str:
@@ -376,7 +367,7 @@ def main() -> None:
     parser.add_argument("--gpu", action="store_true", help="train at the base and big shapes on a GPU")
     parser.add_argument("--device", default="cuda", help="of --gpu; cpu with --tiny is a dry run")
     parser.add_argument("--batch-tokens", type=int, help="target tokens in a batch, of --gpu")
-    parser.add_argument("--tiny", action="store_true", help="sizes of nothing, in seconds")
+    parser.add_argument("--tiny", action="store_true", help="at tiny sizes, in seconds")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--peers", nargs="+", help="only these")
     parser.add_argument("--output", type=Path, help="default: benchmark_cpu.json or _gpu.json in experiments/results")

@@ -1,5 +1,6 @@
 """A recorded result as Markdown: what was measured, and beside it what was aimed at."""
 
+import statistics
 from typing import Any, NamedTuple
 
 TITLES = {
@@ -65,12 +66,12 @@ def _ratio(ratio: dict[str, float] | None) -> str:
 
 
 def _task(result: dict[str, Any], task: str) -> str:
-    found, about = result["tasks"][task], result["about"]
-    header = ["", "version", found["unit"], f"ratio to {title(found['base'])} (rounds)"]
+    measured, about = result["tasks"][task], result["about"]
+    header = ["", "version", measured["unit"], f"ratio to {title(measured['base'])} (rounds)"]
     if task == "train":
         header += ["peak memory, GB", "parameters", "loss, first → last"]
     rows = []
-    for name, peer in sorted(found["peers"].items(), key=lambda item: -item[1]["median"]):
+    for name, peer in sorted(measured["peers"].items(), key=lambda item: -item[1]["median"]):
         median = f"{peer['median']:,.0f}" if peer["median"] >= 100 else f"{peer['median']:.1f}"
         row = [title(name), about[name]["version"], median, _ratio(peer["ratio"])]
         if task == "train":
@@ -87,8 +88,7 @@ def _goals(result: dict[str, Any]) -> str:
         peers = result["tasks"][goal.task]["peers"]
         if goal.peer in peers and goal.other in peers:
             pairs = zip(peers[goal.peer]["rounds"], peers[goal.other]["rounds"], strict=True)
-            each = sorted(ours / theirs for ours, theirs in pairs)
-            middle = (each[len(each) // 2] + each[(len(each) - 1) // 2]) / 2
+            middle = statistics.median(ours / theirs for ours, theirs in pairs)
             rows.append([goal.text, f"≥ {goal.aim}", f"{middle:.2f}", "yes" if middle >= goal.aim else "no"])
         else:
             rows.append([goal.text, f"≥ {goal.aim}", "not measured", "–"])
@@ -101,17 +101,17 @@ def _goals(result: dict[str, Any]) -> str:
 
 def _gpu(result: dict[str, Any]) -> str:
     parts = []
-    for shape, found in result["shapes"].items():
-        header = ["", "version", found["unit"], "ratio to torch.nn.Transformer, bf16 (rounds)", "TFLOP/s"]
+    for shape, measured in result["shapes"].items():
+        header = ["", "version", measured["unit"], "ratio to torch.nn.Transformer, bf16 (rounds)", "TFLOP/s"]
         header += ["of the measured peak", "of the datasheet's", "peak memory, GB"]
         rows = []
-        for name, peer in found["peers"].items():
+        for name, peer in measured["peers"].items():
             sheet = peer["fraction_of_datasheet_peak"]
             row = [title(name), peer["version"], f"{peer['median']:,.0f}", _ratio(peer["ratio"])]
             row += [f"{peer['tflops']:.3g}", f"{peer['fraction_of_measured_peak']:.1%}"]
             row += [f"{sheet:.1%}" if sheet else "–", f"{peer.get('peak_memory_gb', 0):.2f}"]
             rows.append(row)
-        heading = f"**{shape}**, batches of {found['batch_target_tokens']:,} target tokens, {result['device_name']}"
+        heading = f"**{shape}**, batches of {measured['batch_target_tokens']:,} target tokens, {result['device_name']}"
         parts.append(f"{heading}\n\n{_rows(header, rows)}")
     peak = result["peak"]
     sheet = f"; the datasheet says {peak['datasheet_tflops']}" if peak["datasheet_tflops"] else ""

@@ -79,7 +79,7 @@ GPU_SHAPES = {
 
 
 def work_on_gpu(name: str, tiny: bool = False) -> Work:
-    """The work of the GPU mode for the shape of that name; tiny: the same steps at sizes of nothing."""
+    """The work of the GPU mode for the shape of that name; tiny: the same steps at tiny sizes."""
     if not tiny:
         return replace(GPU, shape=GPU_SHAPES[name])
     shape = replace(TINY.shape, num_layers=2 if name == "big" else 1)
@@ -101,29 +101,29 @@ class PaddedBatch(NamedTuple):
 
 def training_batches(work: Work) -> list[PaddedBatch]:
     """The batches, the same in every process: the seed fixes the lengths and the words."""
-    dice = random.Random(work.seed)
-    return [_batch(work, dice) for _ in range(work.batches)]
+    generator = random.Random(work.seed)
+    return [_batch(work, generator) for _ in range(work.batches)]
 
 
-def _batch(work: Work, dice: random.Random) -> PaddedBatch:
+def _batch(work: Work, generator: random.Random) -> PaddedBatch:
     shortest, longest = work.lengths
     if work.spread is not None:
-        shortest = dice.randint(shortest, max(shortest, longest - work.spread))
+        shortest = generator.randint(shortest, max(shortest, longest - work.spread))
         longest = min(longest, shortest + work.spread)
     sources, targets = [], []
     while sum(map(len, targets)) < work.target_tokens:
-        length = dice.randint(shortest, longest)
-        targets.append(_sentence(work, length, dice))
-        other = min(longest, max(shortest, length + dice.randint(-4, 4)))  # a translation is about as long
-        sources.append(_sentence(work, other, dice))
+        length = generator.randint(shortest, longest)
+        targets.append(_sentence(work, length, generator))
+        other = min(longest, max(shortest, length + generator.randint(-4, 4)))  # a translation is about as long
+        sources.append(_sentence(work, other, generator))
     inputs = [[BOS, *target[:-1]] for target in targets]
     return PaddedBatch(_padded(sources), _padded(inputs), _padded(targets), sum(map(len, targets)))
 
 
 def sources_to_decode(work: Work, count: int) -> Tensor:
     """That many source sentences, padded; of a smaller number the same first ones."""
-    dice = random.Random(work.seed + 1)
-    return _padded([_sentence(work, dice.randint(*work.lengths), dice) for _ in range(count)])
+    generator = random.Random(work.seed + 1)
+    return _padded([_sentence(work, generator.randint(*work.lengths), generator) for _ in range(count)])
 
 
 def without_padding(source: Tensor) -> list[Tensor]:
@@ -131,10 +131,10 @@ def without_padding(source: Tensor) -> list[Tensor]:
     return [row[row != PAD].unsqueeze(0) for row in source]
 
 
-def _sentence(work: Work, length: int, dice: random.Random) -> list[int]:
+def _sentence(work: Work, length: int, generator: random.Random) -> list[int]:
     # Words as rare as in a language, after Zipf: their frequencies are what a few steps can learn.
     words = work.shape.vocabulary - FIRST_WORD
-    return [FIRST_WORD + int(words ** dice.random()) - 1 for _ in range(length - 1)] + [EOS]
+    return [FIRST_WORD + int(words ** generator.random()) - 1 for _ in range(length - 1)] + [EOS]
 
 
 def _padded(rows: list[list[int]]) -> Tensor:
@@ -173,29 +173,11 @@ def check_logits(shape: Sequence[int], batch: PaddedBatch, vocabulary: int) -> N
 
 def check_generated(rows: Sequence[Sequence[int]], sentences: int, length: int) -> None:
     """Refuse output that stopped early or went on too long."""
-    found = [len(row) for row in rows]
-    if found != [length] * sentences:
-        raise WrongWorkError(f"generated tokens per sentence: {found}; the work is {sentences} times {length}")
+    lengths = [len(row) for row in rows]
+    if lengths != [length] * sentences:
+        raise WrongWorkError(f"generated tokens per sentence: {lengths}; the work is {sentences} times {length}")
     if any(token in (PAD, EOS) for row in rows for token in row):
         raise WrongWorkError("a sentence holds padding or <eos>, so it ended early")
-
-
-def training_flops(shape: Shape, batch: PaddedBatch) -> dict[str, float]:
-    """Floating-point operations that one training step needs, of encoder and decoder; padding does not count.
-
-    Matrices: 6 for each weight and each token that it multiplies (2 forward, 4 backward). Attention: 12 · d_model for
-    each query and key that it compares; of the decoder's own, only the half that the causal mask allows.
-    """
-    d, layers = shape.d_model, shape.num_layers
-    source, target = ((side != PAD).sum(dim=1).double() for side in (batch.source, batch.target_output))
-    encoder_weights = layers * (4 * d * d + 2 * d * shape.d_ff)
-    # Of cross-attention, queries and outputs multiply target tokens; keys and values multiply source tokens.
-    decoder_weights = layers * (6 * d * d + 2 * d * shape.d_ff) + d * shape.vocabulary
-    memory_weights = layers * 2 * d * d
-    encoder = 6 * encoder_weights * source.sum() + 12 * d * layers * (source**2).sum()
-    decoder = 6 * (decoder_weights * target.sum() + memory_weights * source.sum())
-    decoder += 12 * d * layers * ((target * (target + 1) / 2).sum() + (target * source).sum())
-    return {"encoder": float(encoder), "decoder": float(decoder)}
 
 
 def ratios(rates: Sequence[float], base: Sequence[float]) -> dict[str, float]:

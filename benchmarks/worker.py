@@ -18,8 +18,10 @@ from typing import Any, TextIO
 import torch
 
 from benchmarks.peers import PEERS, open_peer, version_of
+from benchmarks.peers.this import model_config
 from benchmarks.work import (
     FULL,
+    PAD,
     TINY,
     Work,
     check_generated,
@@ -28,17 +30,17 @@ from benchmarks.work import (
     rate,
     sources_to_decode,
     training_batches,
-    training_flops,
     without_padding,
     work_on_gpu,
 )
+from workshop.lab.cost import training_flops
 
 THREADS = 2  # of every peer
 SIZES = ("full", "tiny", "base", "big", "tiny-base", "tiny-big")
 
 
 def threads_of(size: str) -> int:
-    """Two; at sizes of nothing one, which waits for no other."""
+    """Two threads; one at tiny sizes, where two wait for each other more than they compute."""
     return 1 if size.startswith("tiny") else THREADS
 
 
@@ -69,13 +71,16 @@ class Training:
         for _ in range(self.work.warm_up):
             self._step()
         check_losses(self.losses)
-        flops = [training_flops(self.work.shape, batch) for batch in self.batches]
+        target_tokens = sum(batch.target_tokens for batch in self.batches)
+        sides = zip(*((batch.source, batch.target_output) for batch in self.batches), strict=True)
+        lengths = [[int(n) for side in batches for n in (side != PAD).sum(dim=1)] for batches in sides]
+        flops = training_flops(model_config(self.work.shape), *lengths)
         return {
             "parameters": self.peer.parameters(),
             "logits_shape": shape,
             "losses": [round(loss, 4) for loss in self.losses],
-            "target_tokens": sum(batch.target_tokens for batch in self.batches),
-            "flops_per_target_token": sum(sum(f.values()) for f in flops) / sum(b.target_tokens for b in self.batches),
+            "target_tokens": target_tokens,
+            "flops_per_target_token": flops / target_tokens,
         }
 
     def measure(self, task: str) -> dict[str, float]:

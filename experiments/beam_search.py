@@ -8,80 +8,72 @@ log-probabilities after every beginning that a beam of up to six meets are writt
 repeated, with other beams, from the file.
 """
 
-import argparse
-import time
 from statistics import fmean
 from typing import Any
 
 import torch
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig
-from transformer_lib.data import WordTokenizer, english_number, german_number, load_pairs, token_batches
+from transformer_lib import Transformer
+from transformer_lib.data import english_number, german_number, token_batches
 from transformer_lib.data.batches import pad_rows
 from transformer_lib.decoding import Hypothesis, beam_hypotheses, evaluation_mode
 from transformer_lib.evaluation import exact_match, perplexity
-from transformer_lib.training import adam, epochs, train
-from workshop.lab.provenance import provenance, write_result
+from workshop.lab.experiment import each, record
+from workshop.lab.small_model import SIZES, number_words, train_number_words
 
-SEEDS, LEARNED, SCORED = 5, 8000, 300
+LEARNED, SCORED = 8000, 300
 BEAMS, ALPHAS = [1, 2, 4, 8, 16], [0.0, 0.6, 1.0]
-MODEL: dict[str, Any] = {
-    "num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16, "p_drop": 0.0
-}  # fmt: skip
+MODEL = SIZES | {"p_drop": 0.0}
 TRAINING: dict[str, Any] = {"num_steps": 150, "batch_tokens": 500, "accumulate": 2, "warmup_steps": 600}
 WIDEST, WORDS = 6, 10  # the widest beam that can be repeated from the file, and the words kept after each beginning
-PAIRS = load_pairs("number_words", "train", "en", "de")[:LEARNED]
-SENTENCES = load_pairs("number_words", "val", "en", "de")[:SCORED]
-TOKENIZER = WordTokenizer.train([side for pair in PAIRS for side in pair])
+NUMBERS = number_words(LEARNED, SCORED)
+SENTENCES, TOKENIZER = NUMBERS.scored, NUMBERS.tokenizer
 
 
 def trained(seed: int) -> Transformer:
     """The small model after its few updates."""
-    settings = TrainingConfig(**TRAINING, seed=seed)
-    encoded = [(TOKENIZER.encode(source), TOKENIZER.encode(target)) for source, target in PAIRS]
-    torch.manual_seed(seed)
-    model = Transformer(TransformerConfig(vocabulary_size=len(TOKENIZER), **MODEL))
-    for _ in train(model, adam(model, settings), epochs(encoded, model.config, settings), settings):
+    model, _, records = train_number_words(NUMBERS, MODEL, TRAINING, seed)
+    for _ in records:
         pass
     return model
 
 
 def search(model: Transformer, sentences: list[str], beam_size: int, alpha: float) -> list[Hypothesis]:
     """The best hypothesis of each sentence."""
-    found: dict[int, Hypothesis] = {}
+    best_of: dict[int, Hypothesis] = {}
     encoded = [[*TOKENIZER.encode(sentence), model.config.eos_id] for sentence in sentences]
     order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
     for start in range(0, len(order), 100):
         chosen = order[start : start + 100]
         source = pad_rows([encoded[i] for i in chosen], model.config.pad_id)
         best = [hypotheses[0] for hypotheses in beam_hypotheses(model, source, beam_size, alpha)]
-        found.update(zip(chosen, best, strict=True))
-    return [found[i] for i in range(len(encoded))]
+        best_of.update(zip(chosen, best, strict=True))
+    return [best_of[i] for i in range(len(encoded))]
 
 
 def scores(model: Transformer, beam_size: int, alpha: float, greedy: list[Hypothesis]) -> dict[str, float]:
     """How good the sentences of one beam are, and how probable."""
     english, german = map(list, zip(*SENTENCES, strict=True))
-    found = search(model, english, beam_size, alpha)
+    hypotheses = search(model, english, beam_size, alpha)
     lengths = [len(TOKENIZER.encode(text)) + 1 for text in german]
     return {
         "beam_size": beam_size,
         "alpha": alpha,
-        "exact_match": round(exact_match([TOKENIZER.decode(h.tokens) for h in found], german), 4),
-        "log_probability_nats": round(fmean(h.log_probability for h in found), 4),
-        "length_ratio": round(sum(len(h.tokens) for h in found) / sum(lengths), 4),
+        "exact_match": round(exact_match([TOKENIZER.decode(h.tokens) for h in hypotheses], german), 4),
+        "log_probability_nats": round(fmean(h.log_probability for h in hypotheses), 4),
+        "length_ratio": round(sum(len(h.tokens) for h in hypotheses) / sum(lengths), 4),
         "likelier_than_greedy": sum(
-            h.log_probability > g.log_probability + 1e-4 for h, g in zip(found, greedy, strict=True)
+            h.log_probability > g.log_probability + 1e-4 for h, g in zip(hypotheses, greedy, strict=True)
         ),
         "less_likely_than_greedy": sum(
-            h.log_probability < g.log_probability - 1e-4 for h, g in zip(found, greedy, strict=True)
+            h.log_probability < g.log_probability - 1e-4 for h, g in zip(hypotheses, greedy, strict=True)
         ),
     }
 
 
 def telling_number(model: Transformer) -> int:
     """The shortest unseen number ending in 47 that greedy decoding gets wrong and a beam of four gets right."""
-    learned = {source for source, _ in PAIRS}
+    learned = {source for source, _ in NUMBERS.learned}
     numbers = [n for n in range(47, 100_000, 100) if english_number(n) not in learned]
     english, german = [english_number(n) for n in numbers], [german_number(n) for n in numbers]
     one, four = search(model, english, 1, 0.0), search(model, english, 4, 0.6)
@@ -120,52 +112,38 @@ def next_words(model: Transformer, english: str, limit: int) -> dict[str, dict[s
     return table
 
 
-def main() -> None:
-    """Train, search, write the result."""
-    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
-    torch.set_num_threads(1)
-    started = time.monotonic()
-    runs, first = [], None
-    for seed in range(SEEDS):
-        model = trained(seed)
-        first = first or model
-        english = [source for source, _ in SENTENCES]
-        greedy = search(model, english, 1, 0.0)
-        encoded = [(TOKENIZER.encode(source), TOKENIZER.encode(target)) for source, target in SENTENCES]
-        found = [scores(model, beam_size, alpha, greedy) for alpha in ALPHAS for beam_size in BEAMS]
-        answers = [TOKENIZER.decode(h.tokens) for h in greedy]
-        runs.append(
-            {"seed": seed, "perplexity": round(perplexity(model, token_batches(encoded, 4000)), 4), "scores": found}
-            | ({"translations": answers} if seed == 0 else {})
-        )
-        print(f"seed {seed}, {time.monotonic() - started:.0f} s: perplexity {runs[-1]['perplexity']}", flush=True)
-        for line in found:
-            print("   ", line, flush=True)
-    assert first is not None
-    number = telling_number(first)
-    german = german_number(number)
-    tree = {
-        "seed": 0,
-        "english": english_number(number),
-        "german": german,
-        "words": WORDS,
-        "next": next_words(first, english_number(number), len(german.split()) + 4),
+def one_run(seed: int) -> dict[str, Any]:
+    """Train, then score every beam with every length penalty."""
+    model = trained(seed)
+    greedy = search(model, [source for source, _ in SENTENCES], 1, 0.0)
+    run = {
+        "seed": seed,
+        "perplexity": round(perplexity(model, token_batches(NUMBERS.ids(SENTENCES), 4000)), 4),
+        "scores": [scores(model, beam_size, alpha, greedy) for alpha in ALPHAS for beam_size in BEAMS],
     }
-    path = write_result(
-        "beam_search",
-        {
-            "what": "half-trained translators of number words decoded with several beams; one search in full",
-            "data": f"number words, English to German: {LEARNED:,} pairs of train to learn, {SCORED} of val to score",
-            "model": MODEL,
-            "training": TRAINING,
-            "sentences": SCORED,
-            "runs": runs,
-            "tree": tree,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"{tree['english']}: {len(tree['next'])} beginnings, written to {path.name}")
+    return run | ({"translations": [TOKENIZER.decode(h.tokens) for h in greedy]} if seed == 0 else {})
+
+
+def tree(model: Transformer) -> dict[str, Any]:
+    """One search in full."""
+    number = telling_number(model)
+    english, german = english_number(number), german_number(number)
+    after = next_words(model, english, len(german.split()) + 4)
+    return {"seed": 0, "english": english, "german": german, "words": WORDS, "next": after}
+
+
+def measured(seeds: int) -> dict[str, Any]:
+    """The record of so many seeds, and of one search."""
+    return {
+        "what": "half-trained translators of number words decoded with several beams; one search in full",
+        "data": f"number words, English to German: {LEARNED:,} pairs of train to learn, {SCORED} of val to score",
+        "model": MODEL,
+        "training": TRAINING,
+        "sentences": SCORED,
+        "runs": each(one_run, [(seed,) for seed in range(seeds)]),
+        "tree": tree(trained(0)),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("beam_search", __doc__, measured, seeds=5)

@@ -6,23 +6,20 @@ The model learns English to German number words below 1,000. A variant changes h
 nothing else; several seeds for each variant and depth.
 """
 
-import argparse
-import random
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from transformer_lib import Transformer, TransformerConfig, label_smoothing_loss
-from transformer_lib.data import WordTokenizer, english_number, german_number, make_batch
+from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.layers import AddAndNorm
-from workshop.lab.provenance import provenance, write_result
+from workshop.lab.experiment import each, record
+from workshop.lab.small_model import learning_curve, numbers_below
 
 MODEL: dict[str, Any] = {"d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16, "p_drop": 0.0}
 DEPTHS = [1, 4, 8]
-STEPS, BATCH, LEARNING_RATE, HELD_OUT, LIMIT = 150, 32, 2e-3, 200, 1000
+STEPS, BATCH, LEARNING_RATE, LEARNED, SCORED = 150, 32, 2e-3, 800, 200
 
 
 class Bare(AddAndNorm):
@@ -60,60 +57,34 @@ VARIANTS: dict[str, tuple[type[AddAndNorm], str]] = {
 
 def one_run(name: str, depth: int, seed: int) -> dict[str, Any]:
     """Train once; loss and right words on unseen numbers at the end."""
-    numbers = random.Random(0).sample(range(LIMIT), LIMIT)
-    pairs = [(english_number(n), german_number(n)) for n in numbers]
-    tokenizer = WordTokenizer.train(side for pair in pairs for side in pair)
-    ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
-    learned, held_out = ids[HELD_OUT:], make_batch(ids[:HELD_OUT])
+    words = numbers_below(LEARNED + SCORED, LEARNED, SCORED)
     torch.manual_seed(seed)
     kind, order = VARIANTS[name]
-    model = Transformer(
-        TransformerConfig(vocabulary_size=len(tokenizer), num_layers=depth, norm_order=order, **MODEL)  # type: ignore[arg-type]
-    )
+    sizes: dict[str, Any] = MODEL | {"num_layers": depth, "norm_order": order}
+    model = Transformer(TransformerConfig(vocabulary_size=len(words.tokenizer), **sizes))
     for module in model.modules():
         if isinstance(module, AddAndNorm):
             module.__class__ = kind  # the same weights, another connection
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9)
-    for _ in range(STEPS):
-        batch = make_batch([learned[i] for i in torch.randint(len(learned), (BATCH,))])
-        loss = label_smoothing_loss(model(batch.source, batch.target_input), batch.target_output, epsilon_ls=0.0)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    with torch.no_grad():
-        logits = model(held_out.source, held_out.target_input)
-    real = held_out.target_output != 0
-    right = (logits.argmax(-1) == held_out.target_output)[real].float().mean().item()
-    final = label_smoothing_loss(logits, held_out.target_output, epsilon_ls=0.0).item()
-    return {"seed": seed, "loss_nats_per_token": round(final, 4), "right_words": round(right, 4)}
+    losses, right = learning_curve(model, words, [STEPS], BATCH, LEARNING_RATE)
+    return {"seed": seed, "loss_nats_per_token": losses[-1], "right_words": right[-1]}
 
 
-def main() -> None:
-    """Run every variant at every depth, write the result."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each variant and depth (default: 3)")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    started = time.monotonic()
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in VARIANTS}
-    for depth in DEPTHS:
-        for name in VARIANTS:
-            found[name][str(depth)] = [one_run(name, depth, seed) for seed in range(args.seeds)]
-            print(f"{time.monotonic() - started:5.0f} s  {depth} layers, {name}: {found[name][str(depth)]}", flush=True)
-    path = write_result(
-        "depth",
-        {
-            "what": "stacks of growing depth with and without residuals and normalisation, no warm-up; unseen numbers",
-            "data": f"English to German number words below {LIMIT:,}: {LIMIT - HELD_OUT} to learn, {HELD_OUT} to score",
-            "model": MODEL,
-            "training": {"num_steps": STEPS, "sentences": BATCH, "adam_learning_rate": LEARNING_RATE, "warmup": "none"},
-            "depths": DEPTHS,
-            "variants": found,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+def measured(seeds: int) -> dict[str, Any]:
+    """The record of every variant at every depth, with so many seeds each."""
+
+    def runs(name: str, depth: int) -> list[dict[str, Any]]:
+        print(f"{name}, {depth} layers")
+        return each(one_run, [(name, depth, seed) for seed in range(seeds)])
+
+    return {
+        "what": "stacks of growing depth with and without residuals and normalisation, no warm-up; unseen numbers",
+        "data": f"English to German number words below {LEARNED + SCORED:,}: {LEARNED} to learn, {SCORED} to score",
+        "model": MODEL,
+        "training": {"num_steps": STEPS, "sentences": BATCH, "adam_learning_rate": LEARNING_RATE, "warmup": "none"},
+        "depths": DEPTHS,
+        "variants": {name: {str(depth): runs(name, depth) for depth in DEPTHS} for name in VARIANTS},
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("depth", __doc__, measured, seeds=3)

@@ -6,22 +6,19 @@ The model learns English to German number words below 1,000. Each variant change
 the factor on the way in, the size of the vocabulary (entries that no sentence uses) or the sharing; several seeds each.
 """
 
-import argparse
 import math
-import random
-import time
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from transformer_lib import Transformer, TransformerConfig, count_parameters, label_smoothing_loss
-from transformer_lib.data import WordTokenizer, english_number, german_number, make_batch
-from workshop.lab.provenance import provenance, write_result
+from transformer_lib import Transformer, TransformerConfig, count_parameters
+from workshop.lab.experiment import each, record
+from workshop.lab.small_model import learning_curve, numbers_below
 
 D_MODEL = 64
 MODEL: dict[str, Any] = {"num_layers": 2, "d_model": D_MODEL, "d_ff": 128, "num_heads": 4, "d_k": 16, "d_v": 16}
-STEPS, BATCH, LEARNING_RATE, HELD_OUT, LIMIT = 200, 64, 2e-3, 200, 1000
+BATCH, LEARNING_RATE, LEARNED, SCORED = 64, 2e-3, 800, 200
 MEASURED = [0, 25, 50, 100, 200]
 ROOT_OF_D = math.sqrt(D_MODEL)
 
@@ -65,57 +62,29 @@ def build(variant: Variant, vocabulary: int) -> Transformer:
 
 def one_run(variant: Variant, seed: int) -> dict[str, Any]:
     """Train once; losses and right words on unseen numbers at the measured steps."""
-    numbers = random.Random(0).sample(range(LIMIT), LIMIT)
-    pairs = [(english_number(n), german_number(n)) for n in numbers]
-    tokenizer = WordTokenizer.train(side for pair in pairs for side in pair)
-    ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
-    learned, held_out = ids[HELD_OUT:], make_batch(ids[:HELD_OUT])
+    words = numbers_below(LEARNED + SCORED, LEARNED, SCORED)
     torch.manual_seed(seed)
-    model = build(variant, len(tokenizer))
-    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE, betas=(0.9, 0.98), eps=1e-9)
-    losses, right = [], []
-    for step in range(STEPS + 1):
-        if step in MEASURED:
-            with torch.no_grad():
-                logits = model(held_out.source, held_out.target_input)
-            real = held_out.target_output != 0
-            losses.append(round(label_smoothing_loss(logits, held_out.target_output, epsilon_ls=0.0).item(), 4))
-            right.append(round((logits.argmax(-1) == held_out.target_output)[real].float().mean().item(), 4))
-        batch = make_batch([learned[i] for i in torch.randint(len(learned), (BATCH,))])
-        loss = label_smoothing_loss(model(batch.source, batch.target_input), batch.target_output, epsilon_ls=0.0)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    model = build(variant, len(words.tokenizer))
+    losses, right = learning_curve(model, words, MEASURED, BATCH, LEARNING_RATE)
     return {"seed": seed, "loss_nats_per_token": losses, "right_words": right, "parameters": count_parameters(model)}
 
 
-def main() -> None:
-    """Run every variant with every seed, write the result."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each variant (default: 5)")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    started = time.monotonic()
-    found: dict[str, list[dict[str, Any]]] = {}
-    for variant in VARIANTS:
-        for seed in range(args.seeds):
-            run = one_run(variant, seed)
-            found.setdefault(variant.name, []).append(run)
-            print(f"{time.monotonic() - started:5.0f} s  {variant.name}, seed {seed}: {run}", flush=True)
-    path = write_result(
-        "embedding_scale",
-        {
-            "what": "a small model with other first embeddings, another factor, other sharing; unseen numbers",
-            "data": f"English to German number words below {LIMIT:,}: {LIMIT - HELD_OUT} to learn, {HELD_OUT} to score",
-            "model": MODEL | {"p_drop": 0.0},
-            "training": {"num_steps": STEPS, "sentences": BATCH, "adam_learning_rate": LEARNING_RATE},
-            "measured_at": MEASURED,
-            "variants": found,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+def measured(seeds: int) -> dict[str, Any]:
+    """The record of every variant, with so many seeds each."""
+
+    def runs(variant: Variant) -> list[dict[str, Any]]:
+        print(variant.name)
+        return each(one_run, [(variant, seed) for seed in range(seeds)])
+
+    return {
+        "what": "a small model with other first embeddings, another factor, other sharing; unseen numbers",
+        "data": f"English to German number words below {LEARNED + SCORED:,}: {LEARNED} to learn, {SCORED} to score",
+        "model": MODEL | {"p_drop": 0.0},
+        "training": {"num_steps": MEASURED[-1], "sentences": BATCH, "adam_learning_rate": LEARNING_RATE},
+        "measured_at": MEASURED,
+        "variants": {variant.name: runs(variant) for variant in VARIANTS},
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("embedding_scale", __doc__, measured, seeds=5)

@@ -74,8 +74,8 @@ SMOKE = Work(
 
 def random_batch(config: TransformerConfig, tokens: int, seed: int = 0) -> Batch:
     """So many tokens on each side, in sentences of one length, without padding."""
-    dice = torch.Generator().manual_seed(seed)
-    ids = torch.randint(3, config.vocabulary_size, (2, tokens // LENGTH, LENGTH), generator=dice)
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(3, config.vocabulary_size, (2, tokens // LENGTH, LENGTH), generator=generator)
     return Batch(
         source=ids[0], target_input=ids[1], target_output=ids[1].roll(-1, dims=1), target_tokens=ids[1].numel()
     )
@@ -114,11 +114,11 @@ def measure(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
 def measured(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
     """The same; where the device has not memory enough, that."""
     try:
-        found = measure(form, work, tokens, device)
+        result = measure(form, work, tokens, device)
     except torch.OutOfMemoryError:
-        found = {"tokens": tokens, "out_of_memory": True}
-    print(f"{form.name}, {tokens} tokens: {found}", file=sys.stderr, flush=True)
-    return found
+        result = {"tokens": tokens, "out_of_memory": True}
+    print(f"{form.name}, {tokens} tokens: {result}", file=sys.stderr, flush=True)
+    return result
 
 
 def copy_gb_per_s(device: str, numbers: int) -> float:
@@ -137,7 +137,7 @@ def copy_gb_per_s(device: str, numbers: int) -> float:
 
 
 def main() -> None:
-    """Measure the limits, the forms of the step and the batches; write what was found."""
+    """Measure the limits, the forms of the step and the batches; write the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes; written to a folder that is thrown away")

@@ -2,15 +2,14 @@
 
     TRANSFORMER_LIB_DATA=... python experiments/head_ablation.py --translator tatoeba_de_en
 
-On the held-out sentences of Tatoeba. Each head is removed alone, then all heads of one attention, then all of a kind;
-every time the sentences are translated greedily and scored against the whole model, with a paired bootstrap. The
-weights of the whole model are measured on its own translations: named patterns, undecidedness, crossings.
+On the held-out sentences of Tatoeba, or with --sentences on so many of them, evenly spaced. Each head is removed alone,
+then all heads of one attention, then all of a kind; every time the sentences are translated greedily and scored against
+the whole model, with a paired bootstrap. The weights of the whole model are measured on its own translations: named
+patterns, undecidedness, crossings.
 """
 
-import argparse
 import hashlib
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, stdev
 from typing import Any
@@ -38,12 +37,12 @@ FRAMES = set(
 
 def names(source: list[str], written: list[str]) -> dict[str, int]:
     """Where the source has a name that stands once on either side."""
-    found = {}
+    copies = {}
     for place, piece in enumerate(source):
         like_a_name = piece.lstrip("▁")[:1].isupper() and len(piece) > 3
         if like_a_name and source.count(piece) == written.count(piece) == 1:
-            found[piece] = place
-    return found
+            copies[piece] = place
+    return copies
 
 
 def habits_of(
@@ -75,13 +74,13 @@ def head_habits(
 
     The entry "keys" says how many keys the head looks at, and how many it could.
     """
-    found: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = {}
+    shares_of_head: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = {}
     for weights, source, written in sentences:
         for name, array in weights.items():
             causal = name.startswith("decoder") and name.endswith("self")
             habits = habits_of(name, source, written)
             for head, rows in enumerate(array[0].double().numpy()):
-                lists = found.setdefault((name, head), {})
+                lists = shares_of_head.setdefault((name, head), {})
                 for habit, key_of_query in habits.items():
                     shares = share_of_weight(rows, key_of_query, causal)
                     if not math.isnan(shares[0]):
@@ -94,7 +93,7 @@ def head_habits(
                     lists.setdefault("keys", []).append(keys)
     return {
         place: {habit: (fmean(a for a, _ in pairs), fmean(b for _, b in pairs)) for habit, pairs in lists.items()}
-        for place, lists in found.items()
+        for place, lists in shares_of_head.items()
     }
 
 
@@ -118,13 +117,13 @@ def places(rows: Tensor) -> list[int]:
 
 def maps(translator: Translator, sources: list[str], hypotheses: list[list[int]]) -> list[Any]:
     """(weights, source tokens, written tokens) of each translation."""
-    eos_id, found = translator.model.config.eos_id, []
+    eos_id, translated = translator.model.config.eos_id, []
     for text, written in zip(sources, hypotheses, strict=True):
         ids = [*translator.source_tokenizer.encode(text), eos_id]
         weights = hypothesis_attention(translator.model, torch.tensor([ids]), written)
         tokens = translator.source_tokenizer.tokens(ids), translator.target_tokenizer.tokens(written)
-        found.append((weights, *tokens))
-    return found
+        translated.append((weights, *tokens))
+    return translated
 
 
 def has_frame(text: str) -> bool:
@@ -209,65 +208,59 @@ def groups(model: Transformer) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         yield f"{stack} {role}, all layers", chosen
 
 
-def main() -> None:
-    """Translate, remove, translate again, write the result."""
-    from workshop.lab.provenance import provenance, write_result  # here, so that a page can import the functions above
+def measured(translator: str, sentences: int, seed: int) -> dict[str, Any]:
+    """The record: translate, remove heads, translate again.
 
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--translator", default="tatoeba_de_en", help="name or folder (default: tatoeba_de_en)")
-    parser.add_argument("--sentences", type=int, help="of the test split, evenly spaced (default: all)")
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    started = time.monotonic()
+    Args:
+        translator: its name or folder.
+        sentences: of the test split, evenly spaced; 0: all.
+        seed: of the bootstrap.
+    """
+    from workshop.lab.experiment import each  # here, as a page imports the functions above without the workshop
 
-    translator = Translator.load(args.translator)
-    pairs = load_pairs("tatoeba", "test", translator.source, translator.target)
-    every = max(1, len(pairs) // args.sentences) if args.sentences else 1
-    pairs = pairs[::every][: args.sentences]
+    whole_model = Translator.load(translator)
+    pairs = load_pairs("tatoeba", "test", whole_model.source, whole_model.target)
+    if sentences:
+        pairs = pairs[:: max(1, len(pairs) // sentences)][:sentences]
     sources = [source for source, _ in pairs]
-    encoded = translator.encode(pairs)
-
-    scorer = Scorer([target for _, target in pairs], args.seed)
-    hypotheses = translator.translate(sources)
+    encoded = whole_model.encode(pairs)
+    scorer = Scorer([target for _, target in pairs], seed)
+    hypotheses = whole_model.translate(sources)
     whole = scorer.counts(hypotheses)
-    removed = []
-    for name, heads in groups(translator.model):
-        with heads_removed(translator.model, heads):
-            scores = scorer.cost(whole, scorer.counts(translator.translate(sources)))
-            nats = math.log(perplexity(translator.model, token_batches(encoded, 4000)))
-        removed.append({"removed": name, "heads": heads, "nats_per_token": round(nats, 4), **scores})
-        print(f"{time.monotonic() - started:5.0f} s  {removed[-1]}", flush=True)
 
-    eos_id = translator.model.config.eos_id
-    written = [[*translator.target_tokenizer.encode(text), eos_id] for text in hypotheses]
-    translated = maps(translator, sources, written)
+    def without(name: str, heads: list[tuple[str, int]]) -> dict[str, Any]:
+        with heads_removed(whole_model.model, heads):
+            scores = scorer.cost(whole, scorer.counts(whole_model.translate(sources)))
+            nats = math.log(perplexity(whole_model.model, token_batches(encoded, 4000)))
+        return {"removed": name, "heads": heads, "nats_per_token": round(nats, 4), **scores}
+
+    removed = each(without, groups(whole_model.model))
+    eos_id = whole_model.model.config.eos_id
+    written = [[*whole_model.target_tokenizer.encode(text), eos_id] for text in hypotheses]
+    translated = maps(whole_model, sources, written)
     habits = [
-        {"attention": name, "head": head} | {key: [round(x, 4) for x in pair] for key, pair in found.items()}
-        for (name, head), found in head_habits(translated).items()
+        {"attention": name, "head": head} | {habit: [round(x, 4) for x in shares] for habit, shares in of_head.items()}
+        for (name, head), of_head in head_habits(translated).items()
     ]
-    weights = find_folder(args.translator) / "model.safetensors"
-    path = write_result(
-        "head_ablation",
-        {
-            "what": "heads of a trained translator: what they look at, and what is lost without them",
-            "data": f"Tatoeba, {translator.source} to {translator.target}, test: {len(pairs):,} pairs",
-            "translator": args.translator,
-            "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest() if weights.exists() else None,
-            "sentences": len(pairs),
-            "decoding": "greedy",
-            "bleu": round(scorer.bleu(whole.sum(axis=0)), 2),
-            "bleu_signature": scorer.signature(),
-            "nats_per_token": round(math.log(perplexity(translator.model, token_batches(encoded, 4000))), 4),
-            "resamples": RESAMPLES,
-            "removed": removed,
-            "habits": habits,
-            "crossings": crossings(translated, sources),
-            **provenance(args.seed, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+    weights = find_folder(translator) / "model.safetensors"
+    return {
+        "what": "heads of a trained translator: what they look at, and what is lost without them",
+        "data": f"Tatoeba, {whole_model.source} to {whole_model.target}, test: {len(pairs):,} pairs",
+        "translator": translator,
+        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest() if weights.exists() else None,
+        "sentences": len(pairs),
+        "decoding": "greedy",
+        "bleu": round(scorer.bleu(whole.sum(axis=0)), 2),
+        "bleu_signature": scorer.signature(),
+        "nats_per_token": round(math.log(perplexity(whole_model.model, token_batches(encoded, 4000))), 4),
+        "resamples": RESAMPLES,
+        "removed": removed,
+        "habits": habits,
+        "crossings": crossings(translated, sources),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    from workshop.lab.experiment import record
+
+    record("head_ablation", __doc__, measured, translator="tatoeba_de_en", sentences=0, seed=0)

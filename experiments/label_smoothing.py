@@ -6,26 +6,22 @@ English to German, 300 pairs to learn from, the 1,000 pairs of the test split to
 each with the same seeds. With thousands of pairs the small model is right almost everywhere, and nothing differs.
 """
 
-import argparse
 import math
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
-from transformer_lib.data import WordTokenizer, load_pairs, token_batches
+from transformer_lib import Transformer, average_checkpoints
+from transformer_lib.data import token_batches
 from transformer_lib.run.checkpoints import save_checkpoint
-from transformer_lib.training import adam, epochs, train
-from workshop.lab.provenance import provenance, write_result
+from workshop.lab.experiment import each, record
+from workshop.lab.small_model import SIZES, NumberWords, number_words, train_number_words
 
 EPSILONS = [0.0, 0.1, 0.2, 0.3]
 LEARNED = 300  # pairs
-MODEL: dict[str, Any] = {
-    "num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16, "p_drop": 0.0,
-}  # fmt: skip
+MODEL = SIZES | {"p_drop": 0.0}
 TRAINING: dict[str, Any] = {"num_steps": 300, "batch_tokens": 1000, "warmup_steps": 900}
 AVERAGED = [260, 270, 280, 290, 300]  # the steps whose weights are averaged, so that no single step decides
 BINS = 20  # of the histogram of the right token's probability
@@ -58,49 +54,33 @@ def score(model: Transformer, batches: list[Any]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Train, score, write the result."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=6, help="runs of each amount of smoothing (default: 6)")
-    args = parser.parse_args()
-    started = time.monotonic()
-    torch.set_num_threads(1)
-    learned = load_pairs("number_words", "train", "en", "de")
-    tokenizer = WordTokenizer.train(text for pair in learned for text in pair)
-    ids, test_ids = (
-        [(tokenizer.encode(english), tokenizer.encode(german)) for english, german in some]
-        for some in (learned[:LEARNED], load_pairs("number_words", "test", "en", "de"))
-    )
-    test = list(token_batches(test_ids, 4000))
-    runs = []
-    for seed in range(args.seeds):
-        for epsilon_ls in EPSILONS:
-            settings = TrainingConfig(**TRAINING, epsilon_ls=epsilon_ls, seed=seed)
-            torch.manual_seed(seed)
-            model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **MODEL))
-            optimizer, files = adam(model, settings), []
-            with tempfile.TemporaryDirectory() as folder:
-                for record in train(model, optimizer, epochs(ids, model.config, settings), settings):
-                    if record.step_num in AVERAGED:
-                        files.append(Path(folder, f"{record.step_num}.pt"))
-                        save_checkpoint(files[-1], model, optimizer, record.step_num)
-                model.load_state_dict(average_checkpoints(files))
-            runs.append({"epsilon_ls": epsilon_ls, "seed": seed, **score(model, test)})
-            print({name: value for name, value in runs[-1].items() if name != "histogram"}, flush=True)
-    path = write_result(
-        "label_smoothing",
-        {
-            "what": "perplexity, accuracy and confidence on unseen numbers after training with label smoothing",
-            "data": f"English to German number words: the first {LEARNED} pairs of train, {len(test_ids):,} of test",
-            "vocabulary": len(tokenizer),
-            "model": MODEL,
-            "training": TRAINING | {"averaged": AVERAGED},
-            "runs": runs,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+def one_run(words: NumberWords, epsilon_ls: float, seed: int) -> dict[str, Any]:
+    """Train with so much smoothing, and score the mean of the last weights."""
+    training, files = TRAINING | {"epsilon_ls": epsilon_ls}, []
+    model, optimizer, records = train_number_words(words, MODEL, training, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        for update in records:
+            if update.step_num in AVERAGED:
+                files.append(Path(folder, f"step-{update.step_num}"))
+                save_checkpoint(files[-1], model, optimizer, update.step_num)
+        model.load_state_dict(average_checkpoints(files))
+    scored = list(token_batches(words.ids(words.scored), 4000))
+    return {"epsilon_ls": epsilon_ls, "seed": seed, **score(model, scored)}
+
+
+def measured(seeds: int) -> dict[str, Any]:
+    """The record of every amount of smoothing, with so many seeds each."""
+    words = number_words(split="test")
+    words = words._replace(learned=words.learned[:LEARNED])  # the tokenizer knows the words of all
+    return {
+        "what": "perplexity, accuracy and confidence on unseen numbers after training with label smoothing",
+        "data": f"English to German number words: the first {LEARNED} pairs of train, {len(words.scored):,} of test",
+        "vocabulary": len(words.tokenizer),
+        "model": MODEL,
+        "training": TRAINING | {"averaged": AVERAGED},
+        "runs": each(one_run, [(words, epsilon_ls, seed) for seed in range(seeds) for epsilon_ls in EPSILONS]),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("label_smoothing", __doc__, measured, seeds=6)

@@ -18,9 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from workshop.lab.provenance import ROOT, provenance, write_result
+from workshop.lab.experiment import each, record
+from workshop.lab.provenance import ROOT
 
 SEEDS = [0, 1, 2]
 PROCESSES = [1, 2, 4]
@@ -75,8 +74,8 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
 
 
 def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any]:
-    """Train to the end; kill one worker, whichever the dice say, whenever so many steps are on record."""
-    dice, started, kills = random.Random(seed), time.monotonic(), []
+    """Train to the end; kill a random worker whenever so many steps are on record."""
+    generator, started, kills = random.Random(seed), time.monotonic(), []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "run")
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
@@ -84,12 +83,12 @@ def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any
             for wanted in killed_after:
                 while steps_on_record(folder) < wanted and process.poll() is None:
                     time.sleep(0.005)
-                at = steps_on_record(folder)
-                found = workers(process)
-                worker = dice.randrange(len(found))
-                os.kill(found[worker], signal.SIGKILL)
-                kills.append({"worker": worker, "steps_on_record": at})
-                while steps_on_record(folder) >= at and process.poll() is None:
+                steps = steps_on_record(folder)
+                ids = workers(process)
+                worker = generator.randrange(len(ids))
+                os.kill(ids[worker], signal.SIGKILL)
+                kills.append({"worker": worker, "steps_on_record": steps})
+                while steps_on_record(folder) >= steps and process.poll() is None:
                     time.sleep(0.005)  # until the restarted run has cut the file back to its checkpoint
             said = process.communicate()[1]
         if process.returncode:
@@ -110,59 +109,48 @@ def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any
     }
 
 
-def exchange_seconds(processes: int, numbers: int) -> list[float]:
+def exchange(gradient: str, numbers: int, processes: int) -> dict[str, Any]:
     """Seconds of all-reducing so many float32 numbers, six times."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "exchange.py")
         program.write_text(EXCHANGE, "utf-8")
         command = [*launcher(processes), str(program), str(numbers)]
         done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    return [round(value, 5) for value in json.loads(done.stdout)]
+    seconds = [round(value, 5) for value in json.loads(done.stdout)]
+    return {"gradient": gradient, "numbers": numbers, "processes": processes, "seconds": seconds}
 
 
 def model_size() -> int:
     """Parameters of the model that the runs train."""
     from transformer_lib import TransformerConfig, count_parameters
-    from transformer_lib.data import WordTokenizer, load_pairs
+    from workshop.lab.small_model import number_words
 
-    pairs = load_pairs("number_words", "train", "en", "de")
-    tokenizer = WordTokenizer.train(side for pair in pairs for side in pair)
-    return count_parameters(TransformerConfig(vocabulary_size=len(tokenizer), **MODEL))
+    return count_parameters(TransformerConfig(vocabulary_size=len(number_words().tokenizer), **MODEL))
 
 
-def main() -> None:
-    """Run everything, write the result."""
-    torch.set_num_threads(1)
-    started, loads, runs = time.monotonic(), [], []
-    for seed in SEEDS:
-        for processes, kills in [*((count, []) for count in PROCESSES), (2, KILLED_AFTER)]:
-            loads.append(round(os.getloadavg()[0], 1))
-            runs.append(one_run(processes, seed, kills))
-            about = {k: v for k, v in runs[-1].items() if not isinstance(v, list) or k == "kills"}
-            print(f"{about}, last loss {runs[-1]['loss_nats_per_token'][-1]:.4f}", flush=True)
+def measured() -> dict[str, Any]:
+    """The record of all runs, and of the exchange alone."""
+    loads: list[float] = []
+
+    def noted_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any]:
+        loads.append(round(os.getloadavg()[0], 1))
+        return one_run(processes, seed, killed_after)
+
+    cases = [*((processes, []) for processes in PROCESSES), (2, KILLED_AFTER)]
+    runs = each(noted_run, [(processes, seed, kills) for seed in SEEDS for processes, kills in cases])
     size = model_size()
-    exchanges = []
-    for name, numbers in GRADIENTS.items():
-        for processes in PROCESSES[1:]:
-            seconds = exchange_seconds(processes, numbers or size)
-            exchanges.append({"gradient": name, "numbers": numbers or size, "processes": processes, "seconds": seconds})
-            print(exchanges[-1], flush=True)
-    path = write_result(
-        "many_processes",
-        {
-            "what": "one training on 1, 2 and 4 processes over gloo on one machine; two workers of 2 processes killed",
-            "data": "number words, English to German, 20,000 pairs",
-            "model": MODEL,
-            "parameters": size,
-            "training": TRAINING | {"validate_every": VALIDATE_EVERY},
-            "runs": runs,
-            "exchanges": exchanges,
-            "load_average_before_each_run": loads,
-            **provenance(SEEDS[0], time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+    sizes = {name: numbers or size for name, numbers in GRADIENTS.items()}
+    return {
+        "what": "one training on 1, 2 and 4 processes over gloo on one machine; two workers of 2 processes killed",
+        "data": "number words, English to German, 20,000 pairs",
+        "model": MODEL,
+        "parameters": size,
+        "training": TRAINING | {"validate_every": VALIDATE_EVERY},
+        "runs": runs,
+        "exchanges": each(exchange, [(*gradient, count) for gradient in sizes.items() for count in PROCESSES[1:]]),
+        "load_average_before_each_run": loads,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("many_processes", __doc__, measured)

@@ -216,18 +216,18 @@ def scores(hypotheses: list[str], references: list[str], language: str) -> dict[
         "spacy_lower": (lambda line: " ".join(words(line)), "none"),
         "moses_lower": (moses_words(language), "none"),
     }
-    found = {}
+    scores = {}
     for name, (prepared, tokenize) in ways.items():
         sides = [[prepared(line) for line in side] for side in (hypotheses, references)]
         score = bleu(sides[0], sides[1], lowercase=tokenize == "none", tokenize=tokenize)
-        found[name] = {
+        scores[name] = {
             "bleu": round(score.score, 2),
             "precisions": [round(value, 2) for value in score.precisions],
             "brevity_penalty": round(score.brevity_penalty, 4),
             "length_ratio": round(score.length_ratio, 4),
             "signature": score.signature,
         }
-    return found
+    return scores
 
 
 def moses_words(language: str) -> Callable[[str], str]:
@@ -315,18 +315,18 @@ def merged(recorded: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) ->
 def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     """For each direction and test set: the score of the chosen beam and of greedy decoding, in each way of counting:
     mean over the seeds, lowest, highest. Runs with changed settings do not count."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    by_direction: dict[str, dict[str, dict[str, Any]]] = {}
     for run in (run for run in runs if not run["changes"]):
         for split, decodings in run["test"].items():
-            part = found.setdefault(run["direction"], {}).setdefault(split, {"beam": {}, "greedy": {}})
+            part = by_direction.setdefault(run["direction"], {}).setdefault(split, {"beam": {}, "greedy": {}})
             for how, name in (("beam", run["chosen"]), ("greedy", GREEDY[0].name)):
                 for way, score in decodings[name].items():
                     part[how].setdefault(way, []).append(score["bleu"])
-    for parts in (parts for splits in found.values() for hows in splits.values() for parts in hows.values()):
+    for parts in (parts for splits in by_direction.values() for hows in splits.values() for parts in hows.values()):
         for way, values in parts.items():
             mean = round(statistics.fmean(values), 2)
             parts[way] = {"mean": mean, "lowest": min(values), "highest": max(values), "seeds": len(values)}
-    return found
+    return by_direction
 
 
 def fast_bf16() -> bool:

@@ -6,8 +6,6 @@ Each choice is turned the other way in a copy of the package, or by a field of t
 experiments/seeded_defects.py is trained with it, several seeds each, beside the library as it is.
 """
 
-import argparse
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -23,7 +21,7 @@ from experiments.seeded_defects import (
     Defect,
     run_jobs,
 )
-from workshop.lab.provenance import provenance, write_result
+from workshop.lab.experiment import record
 
 
 class Choice(NamedTuple):
@@ -85,38 +83,22 @@ CHOICES = [
 ]
 
 
-def main() -> None:
-    """Run everything, write the result."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each choice (default: 3)")
-    parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
-    args = parser.parse_args()
-    started = time.monotonic()
-    choices = [choice for choice in [Choice("as it is"), *CHOICES] for _ in range(args.seeds)]
-    jobs = [
-        (
-            Defect(choice.name, choice.file, choice.right, choice.wrong, "") if choice.file else None,
-            i % args.seeds,
-            dict(choice.model),
-        )
-        for i, choice in enumerate(choices)
-    ]
-    found: dict[str, list[dict[str, Any]]] = {}
-    for choice, run in zip(choices, run_jobs(jobs, args.workers), strict=True):
-        found.setdefault(choice.name, []).append(run)
-    path = write_result(
-        "open_choices",
-        {
-            "what": "a small model trained with each open choice turned the other way; shares of unseen numbers right",
-            "data": f"English to German number words below {LIMIT:,}: {TRAINED_ON:,} to learn, {SCORED_ON} to score",
-            "model": MODEL | {"p_drop": 0.1},
-            "training": TRAINING | {"averaged": AVERAGED, "resumed": RESUMED},
-            "choices": found,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+def measured(seeds: int, workers: int) -> dict[str, Any]:
+    """The record of every choice, with so many seeds each and so many runs side by side."""
+    choices = [Choice("as it is"), *CHOICES]
+    jobs = []
+    for choice in choices:
+        defect = Defect(choice.name, choice.file, choice.right, choice.wrong, "") if choice.file else None
+        jobs += [(defect, seed, dict(choice.model)) for seed in range(seeds)]
+    runs = run_jobs(jobs, workers)
+    return {
+        "what": "a small model trained with each open choice turned the other way; shares of unseen numbers right",
+        "data": f"English to German number words below {LIMIT:,}: {TRAINED_ON:,} to learn, {SCORED_ON} to score",
+        "model": MODEL | {"p_drop": 0.1},
+        "training": TRAINING | {"averaged": AVERAGED, "resumed": RESUMED},
+        "choices": {choice.name: [next(runs) for _ in range(seeds)] for choice in choices},
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("open_choices", __doc__, measured, seeds=3, workers=1)

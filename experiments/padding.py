@@ -10,7 +10,6 @@ import hashlib
 import json
 import random
 import statistics
-import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +19,8 @@ from transformer_lib.data import Tokenizer, Vocabulary, load_pairs, make_batch, 
 from transformer_lib.data.batches import Batch
 from transformer_lib.data.tokenizers import SPECIALS, UNK_ID
 from transformer_lib.evaluation import bleu
-from workshop.lab.provenance import ROOT, provenance, write_result
+from workshop.lab.experiment import record
+from workshop.lab.provenance import ROOT
 
 SEEDS = [0, 1, 2]
 BATCH_TOKENS = [1000, 2000, 4000, 8000, 16_000, 25_000]
@@ -85,7 +85,7 @@ def of_tokenizers(train: list[tuple[str, str]], val: list[tuple[str, str]]) -> d
         "spaCy words": (train_tokenizer("spacy", german, "de", 0), train_tokenizer("spacy", english, "en", 0)),
         "BPE": (subwords, subwords),
     }
-    found: dict[str, Any] = {}
+    counts: dict[str, Any] = {}
     for name, (source, target) in kinds.items():
         ids, held_out = ([(source.encode(one), target.encode(other)) for one, other in some] for some in (train, val))
         sides = {}
@@ -97,9 +97,9 @@ def of_tokenizers(train: list[tuple[str, str]], val: list[tuple[str, str]]) -> d
                 "unknown_in_val": round(sum(unseen) / len(unseen), 5),
             }
         padding = {str(n): {str(seed): ways(ids, n, seed) for seed in SEEDS} for n in BATCH_TOKENS}
-        found[name] = {"sides": sides, "padding": padding}
+        counts[name] = {"sides": sides, "padding": padding}
         print(name, {n: {way: p["padding"] for way, p in padding[n]["0"].items()} for n in padding}, flush=True)
-    return found
+    return counts
 
 
 def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:
@@ -152,25 +152,17 @@ def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Count, write the result."""
-    started = time.monotonic()
+def measured() -> dict[str, Any]:
+    """The record of both halves."""
     train, val = (load_pairs("multi30k", split, "de", "en") for split in ("train", "val"))
-    torchtext = of_torchtext(train)
-    tokenizers = of_tokenizers(train, val)
-    path = write_result(
-        "padding",
-        {
-            "what": "share of padding by way of batching; vocabularies and BLEU of torchtext and of this library",
-            "data": f"Multi30k task 1 raw, German to English: {len(train):,} pairs of train; val for unknown tokens",
-            "tokenizers": tokenizers,
-            "seeds": SEEDS,
-            "torchtext": torchtext,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+    return {
+        "what": "share of padding by way of batching; vocabularies and BLEU of torchtext and of this library",
+        "data": f"Multi30k task 1 raw, German to English: {len(train):,} pairs of train; val for unknown tokens",
+        "tokenizers": of_tokenizers(train, val),
+        "seeds": SEEDS,
+        "torchtext": of_torchtext(train),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("padding", __doc__, measured)

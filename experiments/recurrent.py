@@ -6,9 +6,7 @@ Each model learns English to German number words with several seeds and is score
 that it has not seen. Two chapters show the classes and functions below, and read the result.
 """
 
-import argparse
 import random
-import time
 
 import torch
 import torch.nn.functional as F
@@ -194,37 +192,23 @@ def one_run(numbers, kind, d_vector, seed):
     return result
 
 
-def main() -> None:
-    """Run everything, write the result."""
-    from workshop.lab.provenance import provenance, write_result
+def measured(seeds):
+    """The record of every model, with so many seeds each."""
+    from workshop.lab.experiment import each  # here, as a page imports the functions above without the workshop
 
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each model (default: 3)")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    started = time.monotonic()
     numbers = Numbers()
-    runs = []
-    for kind, d_vector in MODELS:
-        for seed in range(args.seeds):
-            runs.append(one_run(numbers, kind, d_vector, seed))
-            last = runs[-1]["measured"][-1]["exact_match"]
-            print(f"{kind}, {d_vector} numbers, seed {seed}, {time.monotonic() - started:.0f} s: {last}", flush=True)
-    path = write_result(
-        "recurrent",
-        {
-            "what": "shares of unseen numbers translated without a mistake, by digits; right_words is the share of "
-            "words named after the right words before",
-            "data": "English to German number words; to learn from: the training set, each number of digits equally "
-            "often; to score: numbers of the validation and test sets",
-            "scored": {str(digits): len(batch.source) for digits, batch in numbers.scored.items()},
-            "training": {"sentences": 64, "learning_rate": 5e-3, "clipped_to": 1.0},
-            "runs": runs,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+    return {
+        "what": "shares of unseen numbers translated without a mistake, by digits; right_words is the share of "
+        "words named after the right words before",
+        "data": "English to German number words; to learn from: the training set, each number of digits equally "
+        "often; to score: numbers of the validation and test sets",
+        "scored": {str(digits): len(batch.source) for digits, batch in numbers.scored.items()},
+        "training": {"sentences": 64, "learning_rate": 5e-3, "clipped_to": 1.0},
+        "runs": each(one_run, [(numbers, *model, seed) for model in MODELS for seed in range(seeds)]),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    from workshop.lab.experiment import record
+
+    record("recurrent", __doc__, measured, seeds=3)

@@ -66,8 +66,8 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
         sentences = [source for source, _ in scored]
         # The written-out attention runs, as in training: a defect may lie in it.
         with record_attention(model):
-            found = dict(translate(model, sentences, tokenizer, tokenizer, 100, beam_size=beam_size))
-        return exact_match([found[i] for i in range(len(scored))], [target for _, target in scored])
+            translations = dict(translate(model, sentences, tokenizer, tokenizer, 100, beam_size=beam_size))
+        return exact_match([translations[i] for i in range(len(scored))], [target for _, target in scored])
 
     result = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -144,12 +144,12 @@ def main() -> None:
     ]
     jobs += [(defect, seed, dict(defect.model)) for defect in measured for seed in range(args.seeds)]
     healthy: list[dict[str, Any]] = []
-    found: dict[str, list[dict[str, Any]]] = {}
+    runs: dict[str, list[dict[str, Any]]] = {}
     for (defect, _, changes), run in zip(jobs, run_jobs(jobs, args.workers), strict=True):
         if defect is None:
             healthy.append({"model": changes} | run)
         else:
-            found.setdefault(defect.name, []).append(run)
+            runs.setdefault(defect.name, []).append(run)
     path = write_result(
         "seeded_defects",
         {
@@ -158,7 +158,7 @@ def main() -> None:
             "model": MODEL | {"p_drop": 0.1},
             "training": TRAINING | {"averaged": AVERAGED, "resumed": RESUMED},
             "healthy": healthy,
-            "defects": {d.name: {"file": d.file, "model": dict(d.model), "runs": found[d.name]} for d in measured},
+            "defects": {d.name: {"file": d.file, "model": dict(d.model), "runs": runs[d.name]} for d in measured},
             **provenance(0, time.monotonic() - started),
         },
     )

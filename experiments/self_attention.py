@@ -7,9 +7,7 @@ with the scale at one fixed distance, and the translator of the chapters before.
 functions below, and reads the result.
 """
 
-import argparse
 import random
-import time
 
 import torch
 import torch.nn.functional as F
@@ -43,8 +41,8 @@ class SelfAttention(nn.Module):
         query = self.query_projection(states)
         key = self.key_projection(states)
         value = self.value_projection(states)
-        found, weights = scaled_dot_product_attention(query, key, value, mask)
-        return states + found, weights
+        attended, weights = scaled_dot_product_attention(query, key, value, mask)
+        return states + attended, weights
 
 
 class LookingEncoder(nn.Module):
@@ -193,8 +191,8 @@ def translate(numbers, kind, seed):
     shares = {}
     for step_num, _ in enumerate(fit_translator(model, numbers, TRANSLATOR_MEASURED[-1], seed), start=1):
         if step_num in TRANSLATOR_MEASURED:
-            found = score(model, numbers)
-            shares[str(step_num)] = {str(digits): round(share, 4) for digits, share in found.items()}
+            by_digits = score(model, numbers)
+            shares[str(step_num)] = {str(digits): round(share, 4) for digits, share in by_digits.items()}
     return {"task": "translation", "kind": kind, "seed": seed, "encoder": count(model.encoder), "right": shares}
 
 
@@ -203,34 +201,26 @@ def count(model):
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def main() -> None:
-    """Run everything, write the result."""
-    from workshop.lab.provenance import provenance, write_result
+def measured(seeds):
+    """The record of every model on every task, with so many seeds each."""
+    from workshop.lab.experiment import each  # here, as a page imports the functions above without the workshop
 
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5, help="runs of each model (default: 5)")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    started = time.monotonic()
+    readers = [(task, kind) for task, (*_, kinds) in TASKS.items() for kind in kinds]
     numbers = Numbers()
+    translators = [(numbers, kind) for kind in KINDS if kind != "both ways"]
     runs = []
-    for seed in range(args.seeds):
-        plan = [(task, kind) for task, (*_, kinds) in TASKS.items() for kind in kinds]
-        for task, kind in [*plan, *(("translation", kind) for kind in KINDS if kind != "both ways")]:
-            runs.append(translate(numbers, kind, seed) if task == "translation" else read_scales(task, kind, seed))
-            print(f"seed {seed}, {time.monotonic() - started:.0f} s, {task}, {kind}: {runs[-1]['right']}", flush=True)
-    path = write_result(
-        "self_attention",
-        {
-            "what": "shares after so many training steps. Groups and distances: numbers whose scale is named, in 500 "
-            "fresh sentences. Translation: unseen numbers without a mistake, by digits. encoder: its parameters",
-            "training": {"sentences": {"scales": 32, "translation": 64}, "learning_rate": 5e-3, "clipped_to": 1.0},
-            "runs": runs,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+    for seed in range(seeds):
+        runs += each(read_scales, [(*reader, seed) for reader in readers])
+        runs += each(translate, [(*translator, seed) for translator in translators])
+    return {
+        "what": "shares after so many training steps. Groups and distances: numbers whose scale is named, in 500 "
+        "fresh sentences. Translation: unseen numbers without a mistake, by digits. encoder: its parameters",
+        "training": {"sentences": {"scales": 32, "translation": 64}, "learning_rate": 5e-3, "clipped_to": 1.0},
+        "runs": runs,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    from workshop.lab.experiment import record
+
+    record("self_attention", __doc__, measured, seeds=5)

@@ -61,9 +61,9 @@ def step(model: Transformer, optimizer: torch.optim.Optimizer, batch: Batch, pre
 def times(work: Work, rounds: int) -> dict[str, dict[str, float]]:
     """Milliseconds of a step by kind of operation: medians over rounds in which the precisions take turns."""
     model, optimizer, batches = prepared(work)
-    found: dict[str, list[Counter[str]]] = {"fp32": [], "bf16": []}
+    spent_by_precision: dict[str, list[Counter[str]]] = {"fp32": [], "bf16": []}
     for number in range(rounds + 1):  # the first warms up
-        for precision, rows in found.items():
+        for precision, rows in spent_by_precision.items():
             with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
                 for i in range(STEPS):
                     step(model, optimizer, batches[i % len(batches)], precision)
@@ -76,7 +76,7 @@ def times(work: Work, rounds: int) -> dict[str, dict[str, float]]:
         precision: {
             name: round(statistics.median(row[name] for row in rows), 2) for name in [*GROUPS, "everything else"]
         }
-        for precision, rows in found.items()
+        for precision, rows in spent_by_precision.items()
     }
 
 
@@ -105,10 +105,10 @@ def kept_for_backward(work: Work, precision: str) -> dict[str, float]:
         shape.d_model // shape.num_heads: "queries, keys and values",
         shape.d_model: "states and dropout's masks",
     }
-    found: Counter[str] = Counter()
+    bytes_by_name: Counter[str] = Counter()
     for size, width in kept.values():
-        found[names.get(width, "everything else")] += size
-    return {name: round(size / 1e6, 1) for name, size in found.most_common()}
+        bytes_by_name[names.get(width, "everything else")] += size
+    return {name: round(size / 1e6, 1) for name, size in bytes_by_name.most_common()}
 
 
 def watched(work: Work, precision: str) -> dict[str, float]:

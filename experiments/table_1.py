@@ -6,7 +6,6 @@ Self-attention (written out and in one kernel), a recurrent layer (a GRU), a con
 neighbourhood; the width d is fixed. A chapter shows the functions below, and reads the result.
 """
 
-import argparse
 import math
 import statistics
 import time
@@ -146,33 +145,23 @@ def measure(layer: Layer, lengths: Sequence[int], repeats: int) -> dict[str, Any
     }
 
 
-def main() -> None:
-    """Measure every layer, write the result."""
-    from workshop.lab.provenance import provenance, write_result
-
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=9, help="calls whose median counts (default: 9)")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
+def measured(repeats: int) -> dict[str, Any]:
+    """The record of every layer; each time is the median of so many calls."""
     torch.manual_seed(0)
-    started = time.monotonic()
     layers = {}
     for name, layer in make_layers(D, K, R).items():
-        layers[name] = measure(layer, LENGTHS, args.repeats)
-        print(f"{time.monotonic() - started:5.0f} s  {name}: {layers[name]['exponents']}", flush=True)
-    path = write_result(
-        "table_1",
-        {
-            "what": "time and peak memory of one forward pass of each layer type of Table 1 against the length n",
-            "data": "random vectors, one sequence, single precision, one thread; median processor time of some calls",
-            "sizes": {"d": D, "k": K, "r": R, "lengths": LENGTHS, "lengths_for_the_exponent": LENGTHS[-LONG_END:]},
-            "repeats": args.repeats,
-            "layers": layers,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+        layers[name] = measure(layer, LENGTHS, repeats)
+        print(f"{name}: {layers[name]['exponents']}", flush=True)
+    return {
+        "what": "time and peak memory of one forward pass of each layer type of Table 1 against the length n",
+        "data": "random vectors, one sequence, single precision, one thread; median processor time of some calls",
+        "sizes": {"d": D, "k": K, "r": R, "lengths": LENGTHS, "lengths_for_the_exponent": LENGTHS[-LONG_END:]},
+        "repeats": repeats,
+        "layers": layers,
+    }
 
 
 if __name__ == "__main__":
-    main()
+    from workshop.lab.experiment import record  # here, as a page imports the functions above without the workshop
+
+    record("table_1", __doc__, measured, repeats=9)

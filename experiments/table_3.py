@@ -112,8 +112,8 @@ def one_run(name: str, seed: int, scale: Scale, device: str) -> dict[str, Any]:
     for record in train(model, adam(model, training), epochs(train_ids, model_config, training), training):
         loss = record.loss_nats_per_token
     of_val = perplexity(model, token_batches(val_ids, scale.batch_tokens))
-    found = dict(translate(model, [s for s, _ in scored], tokenizer, tokenizer, beam_size=BEAM))
-    hypotheses = [found[i] for i in range(len(scored))]
+    translations = dict(translate(model, [s for s, _ in scored], tokenizer, tokenizer, beam_size=BEAM))
+    hypotheses = [translations[i] for i in range(len(scored))]
     references = [tokenizer.normalize(t) for _, t in scored]
     score = bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization)
     return {
@@ -136,13 +136,13 @@ def interval(values: list[float]) -> dict[str, float]:
         return {"mean": round(values[0], 4)}
     deviation = statistics.stdev(values)
     error = deviation / math.sqrt(n)
-    found = {
+    summary_of = {
         "mean": statistics.fmean(values),
         "deviation": deviation,
         "error": error,
         "half_width": T_975[n - 1] * error,
     }
-    return {name: round(value, 4) for name, value in found.items()}
+    return {name: round(value, 4) for name, value in summary_of.items()}
 
 
 def kept_run(job: tuple[str, int, Scale, str, Path, float]) -> dict[str, Any] | None:
@@ -164,16 +164,16 @@ def kept_run(job: tuple[str, int, Scale, str, Path, float]) -> dict[str, Any] | 
 
 def summary(runs: list[dict[str, Any]], scale: Scale) -> dict[str, Any]:
     """By row: its sizes, its parameters, and each score's interval over the seeds."""
-    found = {}
+    rows = {}
     for name in dict.fromkeys(run["row"] for run in runs):
         of_row = [run for run in runs if run["row"] == name]
         model, training = scaled(TABLE_3[name], scale, vocabulary_size=1000)
         sizes = asdict(model) | {"epsilon_ls": training.epsilon_ls, "num_steps": training.num_steps}
         shown = "num_layers d_model d_ff num_heads d_k d_v p_drop positions epsilon_ls num_steps".split()
-        found[name] = {"sizes": {key: sizes[key] for key in shown}, "parameters": of_row[0]["parameters"]} | {
+        rows[name] = {"sizes": {key: sizes[key] for key in shown}, "parameters": of_row[0]["parameters"]} | {
             score: interval([run[score] for run in of_row]) for score in ("perplexity", "bleu", "exact_match")
         }
-    return found
+    return rows
 
 
 def _parsed() -> argparse.Namespace:

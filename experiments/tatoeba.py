@@ -86,7 +86,9 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
             "8 bits, greedy": (packed, 1, alpha),
             f"8 bits, beam {BEAM}, alpha {alpha}": (packed, BEAM, alpha),
         }
-        found = {way: translator.score(pairs, beam, exponent) for way, (translator, beam, exponent) in ways.items()}
+        scores_of = {
+            way: translator.score(pairs, beam, exponent) for way, (translator, beam, exponent) in ways.items()
+        }
         result[split] = {
             way: {
                 "bleu": round(scores.bleu.score, 2),
@@ -95,10 +97,10 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
                 "signature": scores.bleu.signature,
                 "exact_match": round(scores.exact_match, 4),
             }
-            for way, scores in found.items()
+            for way, scores in scores_of.items()
         }
         if split == "test":
-            hypotheses = found["8 bits, greedy"].hypotheses
+            hypotheses = scores_of["8 bits, greedy"].hypotheses
             result["test_by_length"] = by_length(pairs, hypotheses)
             result["examples"] = [
                 {"source": source, "reference": target, "hypothesis": hypothesis}
@@ -109,12 +111,12 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 def by_length(pairs: list[tuple[str, str]], hypotheses: list[str]) -> list[dict[str, Any]]:
     """BLEU of the sentences whose source has so many words."""
-    found = []
+    bands = []
     for least, most in BANDS:
         chosen = [i for i, (source, _) in enumerate(pairs) if least <= len(source.split()) <= most]
         score = bleu([hypotheses[i] for i in chosen], [pairs[i][1] for i in chosen])
-        found.append({"words": [least, most], "sentences": len(chosen), "bleu": round(score.score, 2)})
-    return found
+        bands.append({"words": [least, most], "sentences": len(chosen), "bleu": round(score.score, 2)})
+    return bands
 
 
 def card(name: str, result: dict[str, Any]) -> str:

@@ -6,18 +6,17 @@ English to German. With warm-up the rate follows equation (3), scaled to the hig
 starts at the highest and stays there until the step at which warm-up would end; from there on both fall alike.
 """
 
-import argparse
 import math
-import time
 from typing import Any
 
 import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, learning_rate
-from transformer_lib.data import WordTokenizer, load_pairs, token_batches
+from transformer_lib.data import token_batches
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import adam, batch_loss, epochs
-from workshop.lab.provenance import provenance, write_result
+from workshop.lab.experiment import each, record
+from workshop.lab.small_model import NumberWords, number_words
 
 HIGHEST = [0.001, 0.002, 0.004]
 WARMUP_STEPS = 100
@@ -37,13 +36,13 @@ def rate(step_num: int, highest: float, warm_up: bool) -> float:
     return highest * learning_rate(step_num, d_model, WARMUP_STEPS) / learning_rate(WARMUP_STEPS, d_model, WARMUP_STEPS)
 
 
-def one_run(ids: list[Any], val: list[Any], vocabulary: int, norm_order: Any, highest: float, warm_up: bool, seed: int):
+def one_run(words: NumberWords, norm_order: Any, highest: float, warm_up: bool, seed: int) -> dict[str, Any]:
     """Train, and return the curve of the loss and the validation loss without smoothing."""
     settings = TrainingConfig(**TRAINING, seed=seed)
     torch.manual_seed(seed)
-    model = Transformer(TransformerConfig(vocabulary_size=vocabulary, norm_order=norm_order, **MODEL))
+    model = Transformer(TransformerConfig(vocabulary_size=len(words.tokenizer), norm_order=norm_order, **MODEL))
     optimizer = adam(model, settings)
-    batches = epochs(ids, model.config, settings)
+    batches = epochs(words.ids(words.learned), model.config, settings)
     losses = []
     for step_num in range(1, settings.num_steps + 1):
         for group in optimizer.param_groups:
@@ -54,6 +53,7 @@ def one_run(ids: list[Any], val: list[Any], vocabulary: int, norm_order: Any, hi
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
+    val = list(token_batches(words.ids(words.scored), 4000))
     means = [sum(losses[i : i + EVERY]) / EVERY for i in range(0, len(losses), EVERY)]
     return {
         "norm_order": norm_order,
@@ -81,41 +81,20 @@ def source_matters(model: Transformer, batches: list[Any]) -> float:
     return torch.cat(distances).mean().item()
 
 
-def main() -> None:
-    """Train all, write the result."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=4, help="runs of each kind (default: 4)")
-    args = parser.parse_args()
-    started = time.monotonic()
-    torch.set_num_threads(1)
-    learned = load_pairs("number_words", "train", "en", "de")[:LEARNED]
-    scored = load_pairs("number_words", "val", "en", "de")[:SCORED]
-    tokenizer = WordTokenizer.train(text for pair in learned for text in pair)
-    ids, val_ids = ([(tokenizer.encode(e), tokenizer.encode(g)) for e, g in some] for some in (learned, scored))
-    val = list(token_batches(val_ids, 4000))
-    runs = []
-    for seed in range(args.seeds):
-        for highest in HIGHEST:
-            for norm_order in ("post", "pre"):
-                for warm_up in (True, False):
-                    run = one_run(ids, val, len(tokenizer), norm_order, highest, warm_up, seed)
-                    runs.append(run)
-                    print({k: v for k, v in run.items() if k != "losses_nats_per_token"}, flush=True)
-    path = write_result(
-        "warm_up",
-        {
-            "what": "training with and without warm-up, post-norm and pre-norm, at several highest learning rates",
-            "data": f"English to German number words: the first {LEARNED:,} pairs of train, {SCORED} of val",
-            "vocabulary": len(tokenizer),
-            "model": MODEL,
-            "training": TRAINING | {"warmup_steps": WARMUP_STEPS, "epsilon_ls": 0.1},
-            "losses_are_means_over_steps": EVERY,
-            "runs": runs,
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+def measured(seeds: int) -> dict[str, Any]:
+    """The record of every kind of training, with so many seeds each."""
+    words = number_words(LEARNED, SCORED)
+    kinds = [(order, highest, warm_up) for highest in HIGHEST for order in ("post", "pre") for warm_up in (True, False)]
+    return {
+        "what": "training with and without warm-up, post-norm and pre-norm, at several highest learning rates",
+        "data": f"English to German number words: the first {LEARNED:,} pairs of train, {SCORED} of val",
+        "vocabulary": len(words.tokenizer),
+        "model": MODEL,
+        "training": TRAINING | {"warmup_steps": WARMUP_STEPS, "epsilon_ls": 0.1},
+        "losses_are_means_over_steps": EVERY,
+        "runs": each(one_run, [(words, *kind, seed) for seed in range(seeds) for kind in kinds]),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("warm_up", __doc__, measured, seeds=4)

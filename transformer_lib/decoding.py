@@ -153,8 +153,8 @@ def beam_search(
     Raises:
         ValueError: a value out of range, a source that the model refuses, or logits that are not finite.
     """
-    found = beam_hypotheses(model, source, beam_size, alpha, max_length)
-    return pad_rows([hypotheses[0].tokens for hypotheses in found], model.config.pad_id).to(source.device)
+    ranked = beam_hypotheses(model, source, beam_size, alpha, max_length)
+    return pad_rows([best[0].tokens for best in ranked], model.config.pad_id).to(source.device)
 
 
 @torch.no_grad()
@@ -192,7 +192,7 @@ def beam_hypotheses(
             if not still_open.all():  # A finished sentence leaves the batch.
                 beam.keep(still_open)
                 cache.keep(still_open)
-    ranked = [sorted(found, key=lambda h: -h.score) for found in finished]
+    ranked = [sorted(ended, key=lambda h: -h.score) for ended in finished]
     return [hypotheses[:beam_size] for hypotheses in ranked]
 
 
@@ -339,6 +339,6 @@ def translate(
         chosen = order[start : start + batch_size]
         source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)
         source = source.to(device)
-        found = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
-        for index, ids in zip(chosen, found.tolist(), strict=True):
+        tokens = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
+        for index, ids in zip(chosen, tokens.tolist(), strict=True):
             yield index, target_tokenizer.decode(ids)

@@ -31,8 +31,8 @@ def label_smoothing_loss(
     """
     real_tokens = (target != pad_id).sum()
     if not torch.compiler.is_compiling() and real_tokens == 0:
-        found = f"target holds only padding (pad_id = {pad_id})"
-        raise ValueError(f"{found}: the mean over no tokens is undefined")
+        problem = f"target holds only padding (pad_id = {pad_id})"
+        raise ValueError(f"{problem}: the mean over no tokens is undefined")
     return token_losses(logits, target, epsilon_ls, pad_id).sum() / real_tokens
 
 

@@ -199,11 +199,11 @@ def embedding(tokens, matrix):
 
 def logits(states, matrix):
     """Section 3.4: states (n, d_model) times each row -> (n, vocabulary)."""
-    found = np.zeros((len(states), len(matrix)))
+    products = np.zeros((len(states), len(matrix)))
     for i, state in enumerate(states):
         for token, row in enumerate(matrix):
-            found[i, token] = sum(state[c] * row[c] for c in range(len(row)))
-    return found
+            products[i, token] = sum(state[c] * row[c] for c in range(len(row)))
+    return products
 
 
 def feed_forward(x, w_1, b_1, w_2, b_2):
@@ -481,17 +481,17 @@ def every_sentence(log_probabilities, bos_id, eos_id, pad_id, alpha, limit):
 
     No beam can improve on the first.
     """
-    found, unfinished = [], [(0.0, [bos_id])]
+    finished, unfinished = [], [(0.0, [bos_id])]
     while unfinished:
         total, tokens = unfinished.pop()
         length = len(tokens) - 1
         if length > 0 and (tokens[-1] == eos_id or length == limit):
-            found.append((total / length_penalty(length, alpha), tokens[1:]))
+            finished.append((total / length_penalty(length, alpha), tokens[1:]))
             continue
         for token, log_probability in enumerate(log_probabilities(tokens)):
             if token != pad_id:
                 unfinished.append((total + log_probability, [*tokens, token]))
-    return sorted(found, key=lambda hypothesis: -hypothesis[0])
+    return sorted(finished, key=lambda hypothesis: -hypothesis[0])
 
 
 def perplexity(log_probabilities):

@@ -98,8 +98,8 @@ def train(
     pad_id, warmup_steps = model.config.pad_id, config.warmup_steps
     if config.accumulate < world_size:
         limit = f"{world_size} processes; give at least {world_size}"
-        found = f"accumulate = {config.accumulate}"
-        raise ValueError(f"{found} is too small for {limit}")
+        problem = f"accumulate = {config.accumulate}"
+        raise ValueError(f"{problem} is too small for {limit}")
     speed_up(model)
     parallel = replica(model)
     forward = parallel
@@ -137,9 +137,9 @@ def train(
         total = sum_over_processes(torch.stack(losses).sum())
         step_loss = total.item()  # waits for the device
         if not math.isfinite(step_loss):
-            found = f"step {step_num} has loss {step_loss} at rate {rate:.3g}"
+            problem = f"step {step_num} has loss {step_loss} at rate {rate:.3g}"
             remedy = "lower rate_factor or raise warmup_steps"
-            raise FloatingPointError(f"{found}: training diverged; {remedy}")
+            raise FloatingPointError(f"{problem}: training diverged; {remedy}")
         seconds = time.perf_counter() - started
         yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
 
@@ -155,7 +155,7 @@ def batch_loss(
     At padding no logits are computed.
     """
     target = batch.target_output.flatten()  # (batch · target)
-    real = (target != pad_id).nonzero()[:, 0]  # (real tokens): their places
+    real = (target != pad_id).nonzero()[:, 0]  # (real tokens): their indices
     half = config.precision == "bf16"
     # Where autocast is on, it chooses bfloat16 for matrix products alone.
     with torch.autocast(target.device.type, torch.bfloat16, enabled=half):

@@ -21,14 +21,14 @@ from .shapes import (
     Logits,
     Memory,
     PastMask,
-    PlacedLogits,
-    Places,
     QueryStates,
     SelfMask,
     SourceIds,
     SourceMask,
     States,
     TargetIds,
+    TokenIndices,
+    TokenLogits,
 )
 
 
@@ -126,17 +126,19 @@ class Transformer(nn.Module):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
 
-    def forward(self, source: SourceIds, target_input: TargetIds, at: Places | None = None) -> Logits | PlacedLogits:
+    def forward(
+        self, source: SourceIds, target_input: TargetIds, token_indices: TokenIndices | None = None
+    ) -> Logits | TokenLogits:
         """The logits of the token after each position of target_input.
 
         Args:
-            at: the places in target_input.flatten() whose logits are wanted: (places, vocabulary).
+            token_indices: into target_input.flatten(), of the tokens whose logits are wanted: (tokens, vocabulary).
                 None: all, (batch, target, vocabulary).
 
         Raises:
             ValueError: ids outside the vocabulary, batches of different sizes, a source of padding alone.
         """
-        return self.decode(target_input, self.encode(source), source, at)
+        return self.decode(target_input, self.encode(source), source, token_indices)
 
     def encode(self, source: SourceIds) -> Memory:
         """The encoder's output, a vector for each source token.
@@ -155,8 +157,8 @@ class Transformer(nn.Module):
         target_input: TargetIds,
         memory: Memory,
         source: SourceIds,
-        at: Places | None = None,
-    ) -> Logits | PlacedLogits:
+        token_indices: TokenIndices | None = None,
+    ) -> Logits | TokenLogits:
         """Logits from the memory of `source` and the target so far.
 
         Arguments and errors are those of forward.
@@ -181,7 +183,9 @@ class Transformer(nn.Module):
         source_mask = padding_mask(source, pad_id)  # (batch, 1, 1, source)
         embedded = self.embed(target_input, self.embedding)
         states = self.decoder(embedded, memory, target_mask, source_mask)
-        return self.logits(states if at is None else states.flatten(0, 1)[at])
+        if token_indices is not None:
+            states = states.flatten(0, 1)[token_indices]
+        return self.logits(states)
 
     def start_decoding(self, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
         """Encode the source and make room for `limit` steps of `beams` candidates each. Raises as encode does."""

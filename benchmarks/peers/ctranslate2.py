@@ -51,11 +51,11 @@ class Peer:
     def beam(self, source: Tensor, length: int, beam_size: int) -> list[list[int]]:
         """A min_decoding_length forbids `</s>`."""
         sentences = [[self.words[i] for i in row if i != PAD] for row in source.tolist()]
-        found = self.translator.translate_batch(
+        results = self.translator.translate_batch(
             sentences,
             beam_size=beam_size,
             length_penalty=0.6 if beam_size > 1 else 1.0,
             min_decoding_length=length,
             max_decoding_length=length,
         )
-        return [[self.ids[word] for word in result.hypotheses[0]] for result in found]
+        return [[self.ids[word] for word in result.hypotheses[0]] for result in results]

@@ -74,8 +74,8 @@ class Peer(TorchPeer):
 
     def _search(self, source: Tensor, length: int, beam_size: int, alpha: float) -> list[list[int]]:
         batch = SimpleNamespace(**self._source(source), has_trg=False)
-        found, _, _ = search(self.model, batch, length, beam_size, alpha, min_output_length=length)
-        return found.tolist()
+        ids, _, _ = search(self.model, batch, length, beam_size, alpha, min_output_length=length)
+        return ids.tolist()
 
     def start_decoding(self) -> None:
         """Greedy search may choose padding, beam search may not: a hook forbids it."""

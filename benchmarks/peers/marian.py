@@ -71,5 +71,5 @@ class Peer(TorchPeer):
             eos_token_id=EOS,
             decoder_start_token_id=BOS,
         )
-        found = self.model.generate(source, attention_mask=source != PAD, generation_config=settings)
-        return found[:, 1:].tolist()
+        ids = self.model.generate(source, attention_mask=source != PAD, generation_config=settings)
+        return ids[:, 1:].tolist()

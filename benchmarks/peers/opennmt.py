@@ -107,8 +107,8 @@ class Peer(TorchPeer):
             **settings,
         )
         batch = {"src": source[..., None], "srclen": (source != PAD).sum(1)}
-        found = translator.translate_batch(batch, attn_debug=False)["predictions"]
-        return [best[0].tolist() for best in found]
+        predictions = translator.translate_batch(batch, attn_debug=False)["predictions"]
+        return [best[0].tolist() for best in predictions]
 
     def greedy(self, source: Tensor, length: int) -> list[list[int]]:
         """Its greedy search: sampling among the single best."""

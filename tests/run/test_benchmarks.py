@@ -62,26 +62,6 @@ def test_a_ratio_is_taken_within_each_round():
     assert ratios([1.0, 3.0], [1.0, 1.0])["median"] == 2.0
 
 
-def test_flops_are_those_that_pytorch_counts():
-    from torch.utils.flop_counter import FlopCounterMode
-
-    from benchmarks import work
-    from benchmarks.peers.this import Peer
-
-    # One sentence without padding. PyTorch's count, forward, without the causal half of the decoder's attention to
-    # itself, which a kernel with a mask computes whole.
-    shape = work.Shape(vocabulary=50, d_model=16, num_layers=2, num_heads=2, d_ff=24, p_drop=0.0)
-    batch = work.training_batches(work.Work(shape=shape, batches=1, target_tokens=8, lengths=(8, 8)))[0]
-    assert batch.source.shape == (1, 8)
-    peer = Peer(shape)
-    with FlopCounterMode(display=False) as counter:
-        peer.logits(batch)
-    flops = work.training_flops(shape, batch)
-    projections = sum(flops.values()) / 3 - 4 * 16 * 2 * (8 * 8 + 8 * 9 / 2 + 8 * 8)
-    matrices = sum(v for k, v in counter.get_flop_counts()["Global"].items() if "mm" in str(k) and "bmm" not in str(k))
-    assert projections == matrices
-
-
 def test_a_peer_whose_loss_does_not_fall_is_refused():
     from benchmarks import work
     from benchmarks.peers.torch_nn import Peer

@@ -1,8 +1,6 @@
-"""What a step costs: equal to the loops, to PyTorch's counter and to the benchmarks' own count."""
+"""What a step costs: equal to the loops and to PyTorch's counter."""
 
-import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +12,6 @@ from transformer_lib.data import make_batch
 from transformer_lib.training import TrainingConfig, adam, train
 from workshop.lab.cost import forward_flops, intensity, state_bytes, training_flops
 
-ROOT = Path(__file__).resolve().parents[2]
 # Widths that no other width equals: an exchanged pair would show.
 SIZES = TransformerConfig(vocabulary_size=23, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
 
@@ -58,18 +55,7 @@ def test_flops_are_those_that_pytorch_counts():
     expected = sum(forward_flops(SIZES, [9] * 5, [4] * 5, whole_square=True).values())
     assert forward == expected
     assert both == 3 * expected
-
-
-def test_the_benchmarks_count_the_same(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    import work
-
-    shape = work.Shape(vocabulary=50, d_model=16, num_layers=2, num_heads=2, d_ff=24)
-    batch = work.training_batches(work.Work(shape=shape, batches=1, target_tokens=40, lengths=(3, 9)))[0]
-    lengths = [(side != work.PAD).sum(dim=1).tolist() for side in (batch.source, batch.target_output)]
-    config = TransformerConfig(vocabulary_size=50, num_layers=2, d_model=16, d_ff=24, num_heads=2, d_k=8, d_v=8)
-    assert training_flops(config, *lengths) == sum(work.training_flops(shape, batch).values())
-    sys.modules.pop("work")
+    assert training_flops(SIZES, [9] * 5, [4] * 5) == 3 * sum(forward_flops(SIZES, [9] * 5, [4] * 5).values())
 
 
 def test_weights_gradients_and_adam_take_sixteen_bytes_a_parameter():

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from workshop.site import make_notebooks
+from workshop.lab.correspondence import Row
+from workshop.lab.defects import Defect
+from workshop.site import make_notebooks, tables
 from workshop.site.address import Address
 from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.myst_blocks import PageError
@@ -39,28 +41,16 @@ BIBLIOGRAPHY = """\
 @article{two2018, author = {Ada One and Bo Two}, title = {T}, year = {2018}, doi = {10.1/2}}
 @article{three2019, author = {Ada One and Bo Two and Cy Three}, title = {T}, year = {2019}, doi = {10.1/3}}
 """
-CORRESPONDENCE = """\
-from types import SimpleNamespace
-
-def rows():
-    return [
-        SimpleNamespace(id="eq-1", place="§3.2.1", statement="lp(|Y|)", chapter="page", function="layers.double",
-                        file="library/layers.py", test="tests/test_layers.py::test_double"),
-        SimpleNamespace(id="decode", place="§6.1", statement="beam 4",
-                        chapter=None, function=None, file=None, test=None),
-    ]
-"""
-
-DEFECTS = """\
-from types import SimpleNamespace
-
+ROWS = [
+    Row("eq-1", "§3.2.1", "lp(|Y|)", "page", "layers.double", "library/layers.py", "tests/test_layers.py::test_double"),
+    Row("decode", "§6.1", "beam 4", None, None, None, None),
+]
 TEST = "test_layers.py::test_it_doubles"
 DEFECTS = [
-    SimpleNamespace(name="tripled", file="layers.py", right="2 * x", wrong="3 * x | 0", caught_by=TEST),
-    SimpleNamespace(name="halved", file="layers.py", right="2 *", wrong="0.5 *", caught_by=TEST),
-    SimpleNamespace(name="lost", file="layers.py", right="return", wrong="pass", caught_by=TEST),
+    Defect("tripled", "layers.py", "2 * x", "3 * x | 0", TEST),
+    Defect("halved", "layers.py", "2 *", "0.5 *", TEST),
+    Defect("lost", "layers.py", "return", "pass", TEST),
 ]
-"""
 RECORDED = {
     "defects": {
         "tripled": {
@@ -75,15 +65,15 @@ Convert = Callable[..., Cells]
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small repository around the page under test."""
+    monkeypatch.setattr(tables.correspondence, "rows", lambda: ROWS)
+    monkeypatch.setattr(tables, "DEFECTS", DEFECTS)
     for name, text in {
         "book/other.md": "# The *other* page\n\n(there)=\n## A place there\n",
         "book/references.bib": BIBLIOGRAPHY,
         "book/_static/tree.svg": "<svg/>",
         "library/layers.py": MODULE,
-        "workshop/lab/correspondence.py": CORRESPONDENCE,
-        "workshop/lab/defects.py": DEFECTS,
         "experiments/results/seeded_defects.json": json.dumps(RECORDED),
         "LICENSE": "MIT",
     }.items():

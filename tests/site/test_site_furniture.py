@@ -121,17 +121,13 @@ def test_the_printed_book_has_every_chapter_in_its_outline(site: Path, pdf) -> N
 
 
 def test_the_printed_book_has_no_empty_pages_and_numbers_them(pdf) -> None:
-    empty, unnumbered = [], []
-    for number, page in enumerate(pdf.pages, start=1):
-        drawn = page.get_contents().get_data().replace(b"/PageNumber Do", b"")
-        if not re.search(rb"\b(?:Tj|TJ|Do)\b", drawn):
-            empty.append(number)
-        if number > 2 and "/PageNumber" not in page["/Resources"]["/XObject"]:
-            unnumbered.append(number)
-    assert empty == []
-    assert unnumbered == []
-    for number in range(3, len(pdf.pages), 60):  # reading a page takes half a second
-        assert pdf.pages[number - 1].extract_text().rstrip().endswith(str(number))
+    pages = list(pdf.pages)
+    parts = [part for part in pdf.outline if isinstance(part, list)]
+    titles = {re.sub(r"\s", "", item.title) for part in parts for item in part if not isinstance(item, list)}
+    few = [page for page in pages[2:] if len(re.findall(rb"\b(?:Tj|TJ|Do)\b", page.get_contents().get_data())) < 100]
+    assert not titles & {re.sub(r"[\s\d]", "", page.extract_text()) for page in few}, "a page with its foot alone"
+    for number in range(3, len(pages), 30):  # reading a page takes half a second
+        assert pages[number - 1].extract_text().startswith(str(number))
 
 
 def test_the_printed_book_brings_its_fonts(pdf) -> None:

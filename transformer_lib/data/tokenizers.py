@@ -152,11 +152,11 @@ class SubwordTokenizer:
             show_progress=False,
         )
         model.train_from_iterator(texts, trainer)
-        found = model.get_vocab_size()
-        if found != vocabulary_size:
+        size = model.get_vocab_size()
+        if size != vocabulary_size:
             raise ValueError(
                 f"vocabulary_size = {vocabulary_size}, "
-                f"but these texts give {found} tokens; "
+                f"but these texts give {size} tokens; "
                 "ask for that many or fewer "
                 "(but not fewer than their distinct characters)"
             )

@@ -111,12 +111,12 @@ def brackets(tree: Tree, start: int = 0) -> Counter[tuple[str, int, int]]:
     """Each constituent but the parts of speech, as (label, first word, word after the last)."""
     if tree.is_part_of_speech:
         return Counter()
-    found = Counter({(tree.label, start, start + len(tree.words())): 1})
+    counts = Counter({(tree.label, start, start + len(tree.words())): 1})
     for part in tree.parts:
         if isinstance(part, Tree):
-            found += brackets(part, start)
+            counts += brackets(part, start)
             start += len(part.words())
-    return found
+    return counts
 
 
 class BracketScores(NamedTuple):
@@ -136,11 +136,11 @@ def bracket_scores(predicted: Iterable[Tree | None], right: Iterable[Tree]) -> B
         ValueError: lists of different lengths, or no brackets to find.
     """
     pairs = list(zip(predicted, right, strict=True))
-    found = [Counter() if tree is None else brackets(tree) for tree, _ in pairs]
+    given = [Counter() if tree is None else brackets(tree) for tree, _ in pairs]
     wanted = [brackets(tree) for _, tree in pairs]
-    hits = sum((mine & theirs).total() for mine, theirs in zip(found, wanted, strict=True))
-    total_found, total_wanted = (sum(counter.total() for counter in side) for side in (found, wanted))
+    hits = sum((mine & theirs).total() for mine, theirs in zip(given, wanted, strict=True))
+    total_given, total_wanted = (sum(counter.total() for counter in side) for side in (given, wanted))
     if not total_wanted:
         raise ValueError(f"{len(pairs)} trees without a single bracket to find")
-    f1 = 2 * hits / (total_found + total_wanted)
-    return BracketScores(hits / total_found if total_found else 0.0, hits / total_wanted, f1)
+    f1 = 2 * hits / (total_given + total_wanted)
+    return BracketScores(hits / total_given if total_given else 0.0, hits / total_wanted, f1)

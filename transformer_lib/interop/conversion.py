@@ -95,13 +95,13 @@ def _activation(function: Callable[[Tensor], Tensor], like: Tensor) -> Any:
 def _loaded(config: TransformerConfig, weights: dict[str, Tensor]) -> Transformer:
     with torch.device("meta"):  # names and shapes, without memory
         model = Transformer(config)
-    found = {name: weight.clone() for name, weight in weights.items()}
+    complete = {name: weight.clone() for name, weight in weights.items()}
     for name, empty in model.state_dict().items():
-        if name not in found and name.endswith(("bias", "norm.weight")):
+        if name not in complete and name.endswith(("bias", "norm.weight")):
             # A layer without a bias adds 0. A normalisation without a gain multiplies by 1.
-            found[name] = found["embedding.weight"].new_full(empty.shape, float(name.endswith("weight")))
+            complete[name] = complete["embedding.weight"].new_full(empty.shape, float(name.endswith("weight")))
     try:
-        model.load_state_dict(found, assign=True)
+        model.load_state_dict(complete, assign=True)
     except RuntimeError as error:
         raise ValueError(
             f"ours has one width, vocabulary and kind of layer for the parts that share it. {error}"

@@ -132,7 +132,7 @@ def pytorch_names(
     names: Iterable[str],
 ) -> dict[str, Tensor]:
     """The weights of our stacks under these names of nn.Transformer's."""
-    ours, found = model.state_dict(), {}
+    ours, renamed = model.state_dict(), {}
     for name in names:
-        found[name] = torch.cat([ours[part] for part in our_names(name)])
-    return found
+        renamed[name] = torch.cat([ours[part] for part in our_names(name)])
+    return renamed

@@ -2,16 +2,16 @@
 
 A checkpoint is one .safetensors file, so that one rename makes it appear whole. Reading it runs no code.
 
-    embedding.weight, ...              the weights
-    optimizer.0.exp_avg, ...           the optimizer's tensors; the number is the parameter's
-    random.torch, random.cuda.0, ...   the states of torch's random generators
-    "checkpoint" in the header         JSON: the step, the config, all other settings, versions, digests
+    embedding.weight, ...        the weights
+    optimizer.0.exp_avg, ...     the optimizer's tensors; the number is the parameter's
+    "checkpoint" in the header   JSON: the step, the config, all other settings, versions, digests
+
+No random generator is saved: `train` seeds each update by the seed, the step and the rank.
 """
 
 import hashlib
 import math
 import platform
-import random
 import re
 import shutil
 import zipfile
@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -32,8 +31,10 @@ from ..config import check_positive
 from ..transformer import Transformer
 from .seals import check_regular, digest, sealed, unsealed, whole
 
-FORMAT = 2  # of the file; a change that older readers cannot follow raises it
+FORMAT = 3  # of the file; a change that older readers cannot follow raises it
+READ = (2, FORMAT)  # format 2 has the states of the random generators too, which are left unread
 NO_WEIGHTS = ("optimizer.", "random.")  # what the names of the other tensors begin with
+SIGNS = {"checkpoint", "library"}  # in the header of a checkpoint: two, as an altered bit can remove one
 
 
 def save_checkpoint(
@@ -61,12 +62,10 @@ def save_checkpoint(
         raise ValueError(f"{path} exists and is no checkpoint; it is not overwritten: name another path")
     if not {p for group in optimizer.param_groups for p in group["params"]} <= set(model.parameters()):
         raise ValueError("the optimizer has parameters that are not the model's; make it from model.parameters()")
-    state, (numpy_kind, numpy_words, *numpy_rest) = optimizer.state_dict(), np.random.get_state()
+    state = optimizer.state_dict()
     tensors: dict[str, Any] = {
         **model.state_dict(),
         **{f"optimizer.{i}.{key}": value for i, kept in state["state"].items() for key, value in kept.items()},
-        "random.torch": torch.get_rng_state(),
-        **{f"random.cuda.{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())},  # none without a GPU
     }
     for name, value in tensors.items():
         if not isinstance(value, Tensor):
@@ -78,22 +77,20 @@ def save_checkpoint(
         "val_perplexity": val_perplexity if math.isfinite(val_perplexity or 0) else None,
         "config": asdict(model.config),
         "optimizer": {"kind": type(optimizer).__name__, "param_groups": state["param_groups"]},
-        "random": {"python": random.getstate(), "numpy": [numpy_kind, np.asarray(numpy_words).tolist(), *numpy_rest]},
         "translator": translator,
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
         "tensors": digest(tensors),
     }
     with whole(path) as part:
-        save_file(tensors, part, {"checkpoint": sealed(content)})
+        save_file(tensors, part, {"checkpoint": sealed(content), "library": "transformer_lib"})
 
 
 def load_checkpoint(
     path: Path | str, model: Transformer, optimizer: Optimizer | None = None, translator: str | None = None
 ) -> int:
-    """Put a checkpoint's weights into the model; with an optimizer, its state and the random states too.
+    """Put a checkpoint's weights into the model, and its other state into the optimizer if there is one.
 
-    Those are the states of torch on the CPU and, if there are as many, on each GPU; of Python's `random`; and of
-    numpy's global generator. Everything is checked before anything is changed.
+    Everything is checked before anything is changed. No random generator is changed.
 
     Args:
         translator: digest that the checkpoint must have been saved with; None: any.
@@ -104,7 +101,7 @@ def load_checkpoint(
     Raises:
         FileNotFoundError: no such file.
         ValueError: a truncated, altered or foreign checkpoint, or one of another config, optimizer or translator; the
-            model, the optimizer and the random states stay as they were.
+            model and the optimizer stay as they were.
     """
     path = Path(path)
     content, weights, training = _read(path)
@@ -156,8 +153,8 @@ class RunCheckpoints:
 
     def paths(self) -> list[Path]:
         """All, the oldest first."""
-        found = self.folder.glob("step-*") if self.folder.is_dir() else ()
-        named = (path for path in found if re.fullmatch(r"step-\d+\.safetensors", path.name) and path.is_file())
+        paths = self.folder.glob("step-*") if self.folder.is_dir() else ()
+        named = (path for path in paths if re.fullmatch(r"step-\d+\.safetensors", path.name) and path.is_file())
         return sorted(named, key=lambda path: int(path.stem.removeprefix("step-")))
 
     def last(self) -> list[Path]:
@@ -215,7 +212,7 @@ class RunCheckpoints:
         raise ValueError(f"no checkpoint in {self.folder} can be loaded: {'; '.join(skipped.values())}")
 
     def set_aside(self, paths: Iterable[Path]) -> None:
-        """Rename checkpoints that cannot be loaded, so that they count no longer."""
+        """Rename checkpoints that cannot be loaded; then the run has them no longer."""
         for path in paths:
             path.replace(path.with_name(path.name + ".damaged"))
 
@@ -260,9 +257,9 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
     return {n: total[n].div_(len(paths)).to(w.dtype) for n, w in first.items()}
 
 
-def differing(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
+def differing(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
     """The first names whose tensors are in one alone, or of another shape in the other; "" if there are none."""
-    shapes, others = ({name: tensor.shape for name, tensor in tensors.items()} for tensors in (found, expected))
+    shapes, others = ({name: tensor.shape for name, tensor in tensors.items()} for tensors in (weights, expected))
     return ", ".join(sorted(n for n in shapes.keys() | others.keys() if shapes.get(n) != others.get(n))[:3])
 
 
@@ -275,7 +272,7 @@ def write_file(path: Path, content: str) -> None:
 class _Content(NamedTuple):
     described: dict[str, Any]  # what a checkpoint says of itself
     weights: dict[str, Tensor]
-    training: dict[str, Tensor]  # the optimizer's and the generators'
+    training: dict[str, Tensor]  # the optimizer's
 
 
 def _damaged(path: Path, error: Exception) -> ValueError:
@@ -304,11 +301,10 @@ def _read(path: Path, verified: bool = True, foreign: bool = False) -> _Content:
     try:
         with safe_open(path, "pt") as file:
             tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-        # Two signs of a checkpoint: an altered byte can remove one.
-        if foreign and "checkpoint" not in metadata and "random.torch" not in tensors:
+        if foreign and not SIGNS & metadata.keys():
             return _Content({}, tensors, {})
         described = unsealed(metadata["checkpoint"])
-        if described["format"] != FORMAT:
+        if described["format"] not in READ:
             raise ValueError(f"its format is {described['format']}, not {FORMAT}; use the library that wrote it")
         if verified and digest(tensors) != described["tensors"]:
             raise ValueError("the tensors are not what their digest says")
@@ -336,22 +332,16 @@ def _weights(path: Path) -> dict[str, Tensor]:
 
 
 def _restore(path: Path, content: dict[str, Any], training: dict[str, Tensor], optimizer: Optimizer) -> None:
-    """Put the optimizer and the random generators into the states that were saved."""
+    """Put the optimizer into the state that was saved."""
     saved, here = content["optimizer"], type(optimizer).__name__
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in training.items():
         kind, number, *key = name.split(".")
         if kind == "optimizer":
             state.setdefault(int(number), {})[key[0]] = tensor.clone()  # otherwise the file would stay open
-    version, words, gauss = content["random"]["python"]
     try:
         if saved["kind"] != here:
             raise ValueError(f"{saved['kind']} there, {here} here")
         optimizer.load_state_dict({"state": state, "param_groups": saved["param_groups"]})
     except ValueError as error:
         raise ValueError(f"{path} is of another optimizer: {error}") from error
-    random.setstate((version, tuple(words), gauss))
-    np.random.set_state(tuple(content["random"]["numpy"]))
-    torch.set_rng_state(training["random.torch"])
-    if sum(name.startswith("random.cuda.") for name in training) == (gpus := torch.cuda.device_count()):
-        torch.cuda.set_rng_state_all([training[f"random.cuda.{i}"] for i in range(gpus)])

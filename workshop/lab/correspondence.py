@@ -28,7 +28,7 @@ class Row:
 
 def functions() -> dict[str, list[tuple[str, str]]]:
     """Id → (qualified name, file) of every definition whose docstring has it in a `Source:` line."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    named: dict[str, list[tuple[str, str]]] = {}
     for path in sorted((ROOT / "transformer_lib").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT / "transformer_lib").with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -36,16 +36,16 @@ def functions() -> dict[str, list[tuple[str, str]]]:
                 for line in SOURCE_LINE.findall(ast.get_docstring(node) or ""):
                     for paper_id in ID.findall(line):
                         place = (f"{module}.{node.name}", path.relative_to(ROOT).as_posix())
-                        found.setdefault(paper_id, []).append(place)
+                        named.setdefault(paper_id, []).append(place)
         for line in re.findall(r"^# Source: (.+)", path.read_text("utf-8"), re.MULTILINE):  # above a table of data
             for paper_id in ID.findall(line):
-                found.setdefault(paper_id, []).append((module, path.relative_to(ROOT).as_posix()))
-    return found
+                named.setdefault(paper_id, []).append((module, path.relative_to(ROOT).as_posix()))
+    return named
 
 
 def tests() -> dict[str, list[str]]:
     """Id → tests that carry it in `@pytest.mark.paper`."""
-    found: dict[str, list[str]] = {}
+    proofs: dict[str, list[str]] = {}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         functions = (n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.FunctionDef))
         for node in functions:
@@ -53,18 +53,18 @@ def tests() -> dict[str, list[str]]:
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.paper":
                     for argument in mark.args:
                         name = f"{path.relative_to(ROOT).as_posix()}::{node.name}"
-                        found.setdefault(ast.literal_eval(argument), []).append(name)
-    return found
+                        proofs.setdefault(ast.literal_eval(argument), []).append(name)
+    return proofs
 
 
 def chapters() -> dict[str, list[str]]:
     """Id → pages with the target `(id)=`; targets that are not ids of the paper are left out."""
-    found: dict[str, list[str]] = {}
+    pages: dict[str, list[str]] = {}
     for path in sorted((ROOT / "book").glob("*.md")):
         for target in TARGET.findall(path.read_text("utf-8")):
             if target in PAPER_IDS:
-                found.setdefault(target, []).append(path.stem)
-    return found
+                pages.setdefault(target, []).append(path.stem)
+    return pages
 
 
 def rows() -> list[Row]:

@@ -7,7 +7,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ def provenance(seed: int, seconds: float) -> dict[str, Any]:
     """Command, seed, device, versions, date and duration of a run that ends."""
     packages = ("torch", "numpy", "tokenizers", "sacrebleu")
     versions = {"python": platform.python_version()}
-    versions |= {name: version(name) for name in packages}
+    versions |= {name: _version(name) for name in packages}
     today = datetime.datetime.now(datetime.UTC)
     return {
         "command": shlex.join(["python", *_relative(sys.argv)]),
@@ -52,6 +52,13 @@ def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> P
     path = folder / f"{name}.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # the environment of the benchmarks lacks some
+        return "not installed"
 
 
 def _relative(arguments: list[str]) -> list[str]:

@@ -199,8 +199,8 @@ def land(folder: Path) -> None:
     finished = [entry for entry in entries(folder) if entry.state["state"] == "done"]
     for entry in sorted(finished, key=lambda entry: (entry.folder / "state.json").stat().st_mtime):
         listed = ["git", "ls-files", "--modified", "--others", "--exclude-standard", "-z", *RESULTS]
-        found = subprocess.run(listed, cwd=entry.clone, capture_output=True, text=True, check=True).stdout
-        for name in filter(None, found.split("\0")):
+        written = subprocess.run(listed, cwd=entry.clone, capture_output=True, text=True, check=True).stdout
+        for name in filter(None, written.split("\0")):
             (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(entry.clone / name, ROOT / name)
             print(f"{entry.name}: {name}")

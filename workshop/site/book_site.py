@@ -25,8 +25,7 @@ from workshop.site import (
     book_pages,
     book_report,
     book_weight,
-    defect_table,
-    paper_table,
+    tables,
     teaching_plan,
 )
 from workshop.site.address import Address
@@ -44,44 +43,54 @@ def address_of(config: Config) -> Address:
     return Address.from_url(theme["repository_url"], theme.get("repository_branch") or "main")
 
 
-class Correspondence(SphinxDirective):
-    """`{correspondence}`: the table paper → chapter → file → test."""
+class Table(SphinxDirective):
+    """A table or list that is made anew from the repository at each build."""
+
+    sources: ClassVar[tuple[str, ...]] = ()  # the files that it is made from
+    html_class: ClassVar[str]
+
+    def markdown(self, root: Path) -> str:
+        """Its text."""
+        raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
-        source = Path(self.env.srcdir, "workshop", "lab", "correspondence.py")
-        self.env.note_dependency(str(source))
-        table = paper_table.markdown(paper_table.load_rows(source), address_of(self.config), api=True)
-        container = nodes.container(classes=["paper-table"])
-        self.state.nested_parse(StringList(table.splitlines(), str(source)), self.content_offset, container)
+        root = Path(self.env.srcdir)
+        for source in (path for pattern in self.sources for path in root.glob(pattern)):
+            self.env.note_dependency(str(source))
+        container = nodes.container(classes=[self.html_class])
+        lines = StringList(self.markdown(root).splitlines(), self.sources[0])
+        self.state.nested_parse(lines, self.content_offset, container)
         return [container]
 
 
-class SeededDefects(SphinxDirective):
+class Correspondence(Table):
+    """`{correspondence}`: the table paper → chapter → code → test."""
+
+    sources = ("workshop/lab/correspondence.py",)
+    html_class = "paper-table"
+
+    def markdown(self, root: Path) -> str:
+        return tables.paper_table(address_of(self.config), api=True)
+
+
+class SeededDefects(Table):
     """`{seeded-defects}`: the table of faults, what they do, and the tests that catch them."""
 
-    def run(self) -> list[nodes.Node]:
-        root = Path(self.env.srcdir)
-        for source in ("workshop/lab/defects.py", "experiments/results/seeded_defects.json"):
-            self.env.note_dependency(str(root / source))
-        table = defect_table.table(root, address_of(self.config))
-        container = nodes.container(classes=["defect-table"])
-        self.state.nested_parse(
-            StringList(table.splitlines(), "workshop/lab/defects.py"), self.content_offset, container
-        )
-        return [container]
+    sources = ("workshop/lab/defects.py", tables.RECORDED)
+    html_class = "defect-table"
+
+    def markdown(self, root: Path) -> str:
+        return tables.defect_table(root, address_of(self.config))
 
 
-class TeachingPlan(SphinxDirective):
+class TeachingPlan(Table):
     """`{teaching-plan}`: goals, time, exercises and points of every chapter."""
 
-    def run(self) -> list[nodes.Node]:
-        root = Path(self.env.srcdir)
-        for page in root.glob("book/*.md"):
-            self.env.note_dependency(str(page))
-        container = nodes.container(classes=["teaching-plan"])
-        plan = teaching_plan.markdown(root).splitlines()
-        self.state.nested_parse(StringList(plan, "book"), self.content_offset, container)
-        return [container]
+    sources = ("book/*.md",)
+    html_class = "teaching-plan"
+
+    def markdown(self, root: Path) -> str:
+        return teaching_plan.markdown(root)
 
 
 class Task(SphinxDirective):

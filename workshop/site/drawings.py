@@ -538,8 +538,8 @@ def description(path: Path) -> str:
     """Title and description of a drawing as one text; nothing for any other picture."""
     if path.parent.name != FOLDER.name or path.suffix != ".svg":
         return ""
-    found = re.findall(r"<(?:title|desc) [^>]*>(.*?)</", path.read_text("utf-8"))
-    return unescape(": ".join(found))
+    words = re.findall(r"<(?:title|desc) [^>]*>(.*?)</", path.read_text("utf-8"))
+    return unescape(": ".join(words))
 
 
 def files() -> dict[Path, str]:

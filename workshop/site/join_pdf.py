@@ -1,14 +1,15 @@
-"""Join the printed chapters into one PDF: title page, contents, outline, page numbers, links inside the file."""
+"""Join the printed chapters into one PDF: title page, contents, outline, links inside the file."""
 
 import html
 import io
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pypdf import PageObject, PdfReader, PdfWriter
-from pypdf.generic import ArrayObject, DictionaryObject, NameObject, StreamObject
+from pypdf.generic import ArrayObject, DictionaryObject, NameObject
 
 FRONT = 2  # the title page and the contents
 
@@ -35,17 +36,14 @@ class Chapter:
     def length(self) -> int:
         """The pages of its print, without an empty one at the end."""
         pages = list(self.reader.pages)
-        while len(pages) > 1 and not pages[-1].extract_text().strip() and not pages[-1].images:
+        while len(pages) > 1 and self._is_empty(pages[-1]):
             pages.pop()
         return len(pages)
 
-    @staticmethod
-    def number(chapters: list["Chapter"]) -> None:
-        """Give every chapter the page on which it begins."""
-        page = FRONT
-        for chapter in chapters:
-            chapter.first_page = page
-            page += chapter.length
+    def _is_empty(self, page: PageObject) -> bool:
+        """Whether a page has nothing but its foot: the chapter's title and a number."""
+        words, title = (re.sub(r"[\s\d]", "", text) for text in (page.extract_text(), self.title))
+        return words in {"", title} and not page.images
 
 
 STYLE = """<style>@page { size: A4; margin: 0 } * { box-sizing: border-box; margin: 0 }
@@ -54,9 +52,7 @@ section { height: 297mm; padding: 24mm 22mm; position: relative; break-after: pa
 h1 { font-size: 30pt; line-height: 1.2; margin-top: 70mm } .claim { font-size: 14pt; margin: 8mm 0 }
 h2 { font-size: 18pt; margin-bottom: 4mm } h3 { font-size: 10pt; margin: 3mm 0 .5mm; color: #4a5a6a }
 .row { display: flex; gap: 3mm; height: 5.6mm; line-height: 5.6mm } .row i { flex: 1; border-bottom: 1px dotted #8894a0;
-margin-bottom: 1.4mm } .foot { position: absolute; bottom: 22mm; left: 22mm; right: 22mm; color: #4a5a6a }
-.stamp { position: absolute; bottom: 9mm; left: 17mm; right: 17mm; display: flex; justify-content: space-between;
-font-size: 8pt; color: #4a5a6a }</style>"""
+margin-bottom: 1.4mm } .foot { position: absolute; bottom: 22mm; left: 22mm; right: 22mm; color: #4a5a6a }</style>"""
 
 
 def front_matter(book: str, chapters: list[Chapter], home: str, licence: str) -> str:
@@ -76,17 +72,6 @@ def front_matter(book: str, chapters: list[Chapter], home: str, licence: str) ->
     )
 
 
-def stamps(chapters: list[Chapter]) -> str:
-    """A page for every printed page, empty but for the chapter's title and the number."""
-    sections = [
-        f'<section><div class="stamp"><span>{html.escape(chapter.title)}</span>'
-        f"<span>{chapter.first_page + place + 1}</span></div></section>"
-        for chapter in chapters
-        for place in range(chapter.length)
-    ]
-    return f"<html>{STYLE}{''.join(sections)}</html>"
-
-
 def once(title: str) -> str:
     """A title once: Chromium writes one twice that it moved to the next page."""
     half = len(title) // 2
@@ -96,11 +81,11 @@ def once(title: str) -> str:
 def sections(chapter: Chapter) -> list[tuple[str, int]]:
     """Titles and pages of the sections under the chapter's title."""
     outline = next((item for item in chapter.reader.outline if isinstance(item, list)), [])
-    found = []
+    titles = []
     for item in outline:
         if not isinstance(item, list) and (page := chapter.reader.get_destination_page_number(item)) is not None:
-            found.append((once(str(item.title).strip()), chapter.first_page + page))
-    return found
+            titles.append((once(str(item.title).strip()), chapter.first_page + page))
+    return titles
 
 
 def write_outline(writer: Any, chapters: list[Chapter]) -> None:
@@ -129,43 +114,12 @@ def keep_links_inside(writer: PdfWriter, chapters: list[Chapter], home: str) -> 
                 annotation[NameObject("/Dest")] = ArrayObject([where, NameObject("/Fit")])
 
 
-def stream(writer: PdfWriter, data: bytes, **entries: object) -> StreamObject:
-    """A compressed stream inside the file."""
-    new = StreamObject()
-    new.set_data(data)
-    packed = new.flate_encode()
-    for name, value in entries.items():
-        packed[NameObject(f"/{name}")] = value
-    return writer._add_object(packed)  # type: ignore[return-value]
-
-
-def stamp(writer: PdfWriter, page: PageObject, number: PageObject) -> None:
-    """Lay the page that holds the number over the page, without taking its drawing apart: that is slow, and grows."""
-    contents, own = number.get_contents(), page["/Contents"].get_object()
-    form = stream(
-        writer,
-        contents.get_data() if contents is not None else b"",
-        Type=NameObject("/XObject"),
-        Subtype=NameObject("/Form"),
-        BBox=number.mediabox.clone(writer),
-        Resources=number["/Resources"].clone(writer),
-    )
-    resources: Any = page["/Resources"].get_object()
-    drawings = resources.setdefault(NameObject("/XObject"), DictionaryObject()).get_object()
-    drawings[NameObject("/PageNumber")] = form
-    inner = list(own) if isinstance(own, ArrayObject) else [page.raw_get("/Contents")]
-    before, after = stream(writer, b"q\n"), stream(writer, b"\nQ\nq /PageNumber Do Q\n")
-    page[NameObject("/Contents")] = ArrayObject([before, *inner, after])
-
-
-def joined(book: str, chapters: list[Chapter], front: bytes, numbers: bytes, home: str) -> tuple[bytes, int]:
+def joined(book: str, chapters: list[Chapter], front: bytes, home: str) -> tuple[bytes, int]:
     """The bytes of the whole book, and its number of pages."""
     writer = PdfWriter()
     writer.append(PdfReader(io.BytesIO(front)), pages=(0, FRONT), import_outline=False)
     for chapter in chapters:
         writer.append(chapter.reader, pages=(0, chapter.length), import_outline=False)
-    for page, number in zip(writer.pages[FRONT:], PdfReader(io.BytesIO(numbers)).pages, strict=False):
-        stamp(writer, page, number)
     write_outline(writer, chapters)
     keep_links_inside(writer, chapters, home)
     writer.add_metadata({"/Title": book, "/Subject": "Attention Is All You Need, explained, run, tested and trained"})

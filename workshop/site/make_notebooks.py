@@ -155,10 +155,10 @@ def all_notebooks(root: Path = ROOT, solutions: bool = False) -> dict[str, str]:
 
 def out_of_step(wanted: dict[str, str], folder: Path) -> list[str]:
     """What differs between the notebooks of a folder and those that the chapters give."""
-    found = {path.name: path.read_text("utf-8") for path in folder.glob("*.ipynb")}
-    changed = [f"{name} is out of step" for name in wanted if name in found and found[name] != wanted[name]]
-    missing = [f"{name} is missing" for name in wanted if name not in found]
-    return sorted(changed + missing + [f"{name} belongs to no chapter" for name in found if name not in wanted])
+    existing = {path.name: path.read_text("utf-8") for path in folder.glob("*.ipynb")}
+    changed = [f"{name} is out of step" for name in wanted if name in existing and existing[name] != wanted[name]]
+    missing = [f"{name} is missing" for name in wanted if name not in existing]
+    return sorted(changed + missing + [f"{name} belongs to no chapter" for name in existing if name not in wanted])
 
 
 def main() -> None:

@@ -2,12 +2,14 @@
 
     make book pdf
 
-Needs a Chromium or Chrome. The pages are printed as a reader's browser would print them, in the light scheme and
-without solutions, then joined: a title page, the contents, an outline of parts, chapters and sections, page numbers.
-Links between chapters stay inside the file; all others lead to the published site.
+Needs a Chromium or Chrome of version 131 or newer, which prints page numbers by CSS. The pages are printed as a
+reader's browser would print them, in the light scheme and without solutions, then joined: a title page, the contents,
+an outline of parts, chapters and sections. Links between chapters stay inside the file; all others lead to the
+published site.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -18,7 +20,7 @@ import yaml
 from playwright.sync_api import BrowserContext, PdfMargins, sync_playwright
 
 from workshop.site.address import configured
-from workshop.site.join_pdf import Chapter, front_matter, joined, stamps
+from workshop.site.join_pdf import FRONT, Chapter, front_matter, joined
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
@@ -28,6 +30,9 @@ ICON = '<span class="btn__icon-container"><i class="fas fa-download" aria-hidden
 MENU = re.compile(r'(<button onclick="window\.print\(\)".*?</button>\s*</li>)', re.DOTALL)
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 MARGIN: PdfMargins = {"top": "18mm", "bottom": "20mm", "left": "17mm", "right": "17mm"}
+# Below every page: the chapter's title and the number of the page in the whole book.
+FOOT = """@page {{ font: 8pt "DejaVu Sans", sans-serif; color: #4a5a6a; @bottom-left {{ content: {title} }}
+@bottom-right {{ content: counter(page) }} }} html {{ counter-reset: page {before} }}"""
 SETTLED = """async () => {
   if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
   await document.fonts.ready;
@@ -53,10 +58,10 @@ PREPARE = """([chapter, base, home]) => {
 
 def find_browser() -> str:
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    found = os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
+    browser = os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
+    if browser is None:
         raise SystemExit("make pdf needs Chromium or Chrome, and found neither; set CHROMIUM to the path of one")
-    return found
+    return browser
 
 
 def chapters_in_order(toc: Path) -> list[Chapter]:
@@ -77,6 +82,8 @@ def print_chapter(context: BrowserContext, site: Path, chapter: Chapter, home: s
     heading = page.locator("article h1").first
     chapter.title = heading.evaluate("h => [...h.childNodes].filter(n => !n.matches?.('.headerlink'))"
                                      ".map(n => n.textContent).join('').trim()")  # fmt: skip
+    title = json.dumps(chapter.title, ensure_ascii=False)
+    page.add_style_tag(content=FOOT.format(title=title, before=chapter.first_page))
     chapter.printed = page.pdf(format="A4", margin=MARGIN, print_background=True, outline=True, tagged=True)
     page.close()
 
@@ -98,14 +105,15 @@ def print_book(site: Path) -> tuple[bytes, int]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
         context = browser.new_context(viewport={"width": 794, "height": 1123})
+        first_page = FRONT
         for chapter in chapters:
+            chapter.first_page = first_page
             print_chapter(context, site, chapter, home)
+            first_page += chapter.length
             print(f"  {chapter.length:4} pages  {chapter.title}", flush=True)
-        Chapter.number(chapters)
         front = print_html(context, front_matter(book, chapters, home, licence))
-        numbers = print_html(context, stamps(chapters))
         browser.close()
-    return joined(book, chapters, front, numbers, home)
+    return joined(book, chapters, front, home)
 
 
 def offer(site: Path) -> None:

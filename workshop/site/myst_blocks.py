@@ -51,12 +51,12 @@ def _options(name: str, body: list[str]) -> tuple[dict[str, Any], int]:
     count = next((i for i, line in enumerate(body) if not line.startswith(":")), len(body))
     if name == "code-cell":
         return yaml.safe_load("\n".join(line[1:] for line in body[:count])) or {}, count
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for i, line in enumerate(body[:count]):
         if not (match := OPTION.match(line)):
-            return found, i
-        found[match[1]] = match[2].strip()
-    return found, count
+            return options, i
+        options[match[1]] = match[2].strip()
+    return options, count
 
 
 def _closing(lines: list[str], start: int, fence: str) -> int:
@@ -89,22 +89,22 @@ def _line_kind(line: str) -> str:
 
 def blocks(lines: list[str], first_line: int = 1) -> list[Block]:
     """The blocks of `lines`, the first of which is line `first_line` of its file."""
-    found: list[Block] = []
+    page: list[Block] = []
     i = 0
     while i < len(lines):
         line = first_line + i
         if match := FENCE.match(lines[i]):
             end = _closing(lines, i + 1, match["fence"])
-            found.append(_fenced(match, lines[i + 1 : end], line))
+            page.append(_fenced(match, lines[i + 1 : end], line))
             i = end + 1
             continue
         kind = _line_kind(lines[i])
-        if kind == "text" and found and found[-1].kind == "text":
-            found[-1].body.append(lines[i])
+        if kind == "text" and page and page[-1].kind == "text":
+            page[-1].body.append(lines[i])
         else:
-            found.append(Block(kind, line, [lines[i]], line))
+            page.append(Block(kind, line, [lines[i]], line))
         i += 1
-    return found
+    return page
 
 
 def walk(page: list[Block]) -> list[Block]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sphinx.directives.code import LiteralIncludeReader
 
-from workshop.site import defect_table, drawings, paper_table, teaching_plan
+from workshop.site import drawings, tables, teaching_plan
 from workshop.site.address import Address
 from workshop.site.book_index import Index, Page
 from workshop.site.myst_blocks import Block, PageError, blocks, dedented
@@ -152,10 +152,10 @@ class Plain:
 
     def citations(self, keys: str, textual: bool, line: int) -> str:
         try:
-            found = [self.index.citation(key.strip(), textual) for key in keys.split(",")]
+            citations = [self.index.citation(key.strip(), textual) for key in keys.split(",")]
         except KeyError as error:
             raise self.error(line, f"no entry {error} in the bibliography") from None
-        return "; ".join(found) if textual else f"({'; '.join(found)})"
+        return "; ".join(citations) if textual else f"({'; '.join(citations)})"
 
     def reference(self, name: str, words: str, target: str, line: int) -> str:
         place = self.index.place(target)
@@ -201,7 +201,7 @@ class Plain:
             return self.box(block)
         render = {
             "code-block": lambda block: f"```{block.argument}\n{block.text}\n```",
-            "correspondence": self.correspondence,
+            "correspondence": lambda block: self.inline(tables.paper_table(self.address), block.line),
             "exercise": self.exercise,
             "exercise-start": self.exercise,
             "figure": self.figure,
@@ -211,7 +211,7 @@ class Plain:
             "literalinclude": self.listing,
             "live-translator": self.live_translator,
             "math": self.math,
-            "seeded-defects": lambda _block: defect_table.table(self.root, self.address),
+            "seeded-defects": lambda _block: tables.defect_table(self.root, self.address),
             "rubric": self.body,
             "solution": self.solution,
             "solution-start": self.solution,
@@ -249,10 +249,6 @@ class Plain:
         return (
             f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
         )
-
-    def correspondence(self, block: Block) -> str:
-        rows = paper_table.load_rows(self.root / "workshop" / "lab" / "correspondence.py")
-        return self.inline(paper_table.markdown(rows, self.address), block.line)
 
     def exercise(self, block: Block) -> str:
         heading = self.heading(block)

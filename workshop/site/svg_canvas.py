@@ -9,16 +9,10 @@ import math
 import re
 from html import escape
 
-COLOURS = {
-    "ground": "#ffffff",
-    "ink": "#1f2933",
-    "line": "#52606d",
-    "query": "#0072b2",
-    "key": "#d55e00",
-    "value": "#009e73",
-    "memory": "#cc79a7",
-    "state": "#8c7400",
-}
+from transformer_lib import plots
+
+ROLES = ("query", "key", "value", "memory", "state")
+COLOURS = {"ground": "#ffffff", "ink": plots.INK, "line": "#52606d"} | dict(zip(ROLES, plots.COLOURS[1:], strict=True))
 # Of a box: radius of its corners, dashes and width of its outline. They tell the roles apart without colour.
 STYLES: dict[str, tuple[float, str, float]] = {
     "line": (5, "", 1.4),

@@ -20,12 +20,12 @@ def one_line(text: str) -> str:
 def parts(root: Path) -> list[tuple[str, list[Page]]]:
     """Caption and pages of each part of the book that has exercises."""
     contents = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
-    found = []
+    chapters = []
     for part in contents["parts"]:
         pages = [read_page(root / f"{chapter['file']}.md") for chapter in part["chapters"]]
         if with_exercises := [page for page in pages if any(block.name == "exercise-start" for block in page.blocks)]:
-            found.append((part["caption"], with_exercises))
-    return found
+            chapters.append((part["caption"], with_exercises))
+    return chapters
 
 
 def _counted(exercises: list[Exercise]) -> str:

@@ -72,9 +72,9 @@ def manifest(package: Path) -> dict:
 def check_versions(modules: Path, pins: dict[str, str]) -> None:
     """Stop if node_modules does not hold exactly the versions that package.json names."""
     for name, pin in pins.items():
-        found = manifest(modules / name)["version"]
-        if found != pin:
-            raise SystemExit(f"{name}: package.json names {pin}, {modules} holds {found}")
+        version = manifest(modules / name)["version"]
+        if version != pin:
+            raise SystemExit(f"{name}: package.json names {pin}, {modules} holds {version}")
 
 
 def copy_files(modules: Path) -> None:

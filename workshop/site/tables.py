@@ -1,0 +1,77 @@
+"""Two tables as Markdown, for a page and for its notebook: the items of the paper, and the seeded defects."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from workshop.lab import correspondence
+from workshop.lab.correspondence import Row
+from workshop.lab.defects import DEFECTS
+from workshop.site.address import Address
+
+RECORDED = "experiments/results/seeded_defects.json"
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    names = list(head)
+    lines = [f"| {' | '.join(cells)} |" for cells in (names, *rows)]
+    return "\n".join([lines[0], "|---" * len(names) + "|", *lines[1:]])
+
+
+def _one_line(text: str) -> str:
+    """Text in a cell: on one line; a bare | would end the cell."""
+    return " ".join(text.split()).replace("|", r"\|")
+
+
+def _test(name: str, address: Address) -> str:
+    """A link to the file of a test, such as tests/paper/test_masks.py::test_it_holds; the name is a sentence."""
+    file, _, sentence = name.partition("::")
+    return f"[{sentence.removeprefix('test_').replace('_', ' ')}]({address.blob(file)})"
+
+
+def paper_table(address: Address, api: bool = False) -> str:
+    """Paper → chapter → code → test; a chapter is linked by the target of the item.
+
+    With `api`, as on a page of the book, a function is linked to what the API says of it.
+    """
+
+    def code(row: Row) -> str:
+        if row.file is None:
+            return "–"
+        name = (row.function or "").rpartition(".")[2]
+        if api and "." in (row.function or ""):
+            return f"{{py:obj}}`{name} <transformer_lib.{row.function}>`"
+        return f"[`{name}`]({address.blob(row.file)})"
+
+    rows = [
+        [
+            _one_line(row.place),
+            _one_line(row.statement),
+            f"[{row.chapter.replace('_', ' ')}](#{row.id})" if row.chapter else "–",
+            code(row),
+            _test(row.test, address) if row.test else "–",
+        ]
+        for row in correspondence.rows()
+    ]
+    return _table(["Paper", "What it says", "Chapter", "Code", "Test"], rows)
+
+
+def _per_cent(runs: list[dict[str, Any]], key: str) -> str:
+    """The share of one measure, a figure for each seed."""
+    if any("error" in run for run in runs):
+        return "error"
+    return ", ".join(f"{100 * run[key]:.0f}" for run in runs) or "–"
+
+
+def defect_table(root: Path, address: Address) -> str:
+    """What is wrong, the share of unseen numbers that a model trained with it translates right, the test."""
+    recorded = json.loads((root / RECORDED).read_text("utf-8"))["defects"]
+    rows = []
+    for defect in DEFECTS:
+        runs = recorded.get(defect.name, {}).get("runs", [])
+        place = f"[{defect.file}]({address.blob('transformer_lib/' + defect.file)})"
+        change = f"`{_one_line(defect.right)}` → `{_one_line(defect.wrong)}`"
+        shares = [_per_cent(runs, key) for key in ("halfway", "greedy", "beam_4")]
+        rows.append([f"{defect.name} ({place})", change, *shares, _test(f"tests/{defect.caught_by}", address)])
+    return _table(["What is wrong", "Right → wrong", "Half way, %", "End, %", "End, beam 4, %", "Caught by"], rows)
