@@ -48,7 +48,7 @@ def test_rewriting(text: str, expected: str) -> None:
 def test_one_change_of_the_setting_reaches_every_file(tmp_path: Path) -> None:
     for name in ("_config.yml", *address.DERIVED):
         if (ROOT / name).exists():
-            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
     config = tmp_path / "_config.yml"
     config.write_text(config.read_text("utf-8").replace(configured().repository, NEW.repository), "utf-8")

@@ -12,7 +12,10 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-DERIVED = ("README.md", "CITATION.cff", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml", "book/index.md")
+DERIVED = (
+    *("README.md", "CITATION.cff", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml"),
+    *("book/index.md", "book/for_instructors.md", "projects/build_the_transformer/README.md"),
+)
 GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
 
 
