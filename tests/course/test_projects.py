@@ -258,7 +258,7 @@ FORGED = """\
 import os
 with open("report.xml", "w") as file:
     case = '<testcase name="{}"><properties><property name="points" value="1000"/></properties></testcase>'
-    names = ("test_1_a_mask_hides_keys", "test_own", "test_nothing_is_left_to_ready_made_attention")
+    names = ("test_4_a_mask_hides_keys", "test_own", "test_nothing_is_left_to_ready_made_attention")
     file.write("<testsuites>" + "".join(case.format(name) for name in names) + "</testsuites>")
 os._exit(0)
 """
@@ -277,7 +277,7 @@ def test_no_submission_brings_its_own_tests_or_points(tmp_path):
     assert (sum(marked.points.values()), marked.remark) == (0, "")
     assert "test_own" not in marked.points
     marked = grade_projects.grade_build(hand_in(tmp_path / "forged", {"my_transformer.py": FORGED}), 60)
-    assert sum(marked.points.values()) == grade_projects.worth()["test_1_a_mask_hides_keys"] == 2
+    assert sum(marked.points.values()) == grade_projects.worth()["test_4_a_mask_hides_keys"] == 2
 
 
 def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path) -> list[dict[str, str]]:
