@@ -86,9 +86,7 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
             "8 bits, greedy": (packed, 1, alpha),
             f"8 bits, beam {BEAM}, alpha {alpha}": (packed, BEAM, alpha),
         }
-        scores_of = {
-            way: translator.score(pairs, beam, exponent) for way, (translator, beam, exponent) in ways.items()
-        }
+        scores_of = {way: translator.score(pairs, beam, exponent) for way, (translator, beam, exponent) in ways.items()}
         result[split] = {
             way: {
                 "bleu": round(scores.bleu.score, 2),

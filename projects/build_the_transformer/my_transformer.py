@@ -1,4 +1,4 @@
-"""Your Transformer. Fill in every function that raises NotImplementedError; the order is that of the tasks.
+"""Your Transformer. Fill in every function that raises NotImplementedError; the order is that of the book's chapters.
 
 The constructors are given, so that everybody's parameters have the same names and the tests can copy weights.
 Write the rest with tensor operations; torch.nn.MultiheadAttention, torch.nn.Transformer, their layers and
@@ -7,7 +7,7 @@ torch.nn.functional.scaled_dot_product_attention are what the tests compare with
 In every mask True means: this query may look at this key.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,7 +31,52 @@ class TransformerConfig:
     eos_id: int = 2
 
 
-# ── Task 1 ────────────────────────────────────────────────────────────────────────────────────────────────────
+Pair = tuple[Sequence[int], Sequence[int]]  # ids of a source and of its target
+
+
+# ── Task 1: sequence_to_sequence ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def shift_right(target: Tensor, bos_id: int) -> Tensor:
+    """What the decoder reads while it writes `target`: <bos>, then every token but the last; (batch, length) ids."""
+    raise NotImplementedError("task 1: shift_right")
+
+
+# ── Task 2: attention_as_lookup ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def look_up(scores: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """A soft lookup: each row of scores becomes weights that add up to 1, and averages the values with them.
+
+    Args:
+        scores: (..., queries, keys)
+        value: (..., keys, d_v)
+
+    Returns:
+        output (..., queries, d_v) and weights (..., queries, keys)
+    """
+    raise NotImplementedError("task 2: look_up")
+
+
+# ── Task 3: self_attention ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def self_attention(states: Tensor, w_query: Tensor, w_key: Tensor, w_value: Tensor) -> tuple[Tensor, Tensor]:
+    """The words of one sentence look each other up, by plain dot products.
+
+    Args:
+        states: (words, d), a row for each word
+        w_query: (d, d_k)
+        w_key: (d, d_k)
+        w_value: (d, d)
+
+    Returns:
+        states plus what each word finds (words, d), and weights (words, words)
+    """
+    raise NotImplementedError("task 3: self_attention")
+
+
+# ── Task 4: attention ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def scaled_dot_product_attention(
@@ -49,23 +94,10 @@ def scaled_dot_product_attention(
         output (..., queries, d_v) and weights (..., queries, keys). A row that may look at no key
         gives zeros in both, never NaN.
     """
-    raise NotImplementedError("task 1: scaled_dot_product_attention")
+    raise NotImplementedError("task 4: scaled_dot_product_attention")
 
 
-# ── Task 2 ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def causal_mask(length: int) -> Tensor:
-    """(length, length): position i may look at positions 0 to i."""
-    raise NotImplementedError("task 2: causal_mask")
-
-
-def padding_mask(tokens: Tensor, pad_id: int) -> Tensor:
-    """From (batch, length) ids to (batch, 1, 1, length): True at real tokens."""
-    raise NotImplementedError("task 2: padding_mask")
-
-
-# ── Task 3 ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 5: multi_head_attention ──────────────────────────────────────────────────────────────────────────────────────
 
 
 class MultiHeadAttention(nn.Module):
@@ -81,18 +113,38 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> Tensor:
         """States (batch, length, d_model) in and out; the mask broadcasts to (batch, heads, queries, keys)."""
-        raise NotImplementedError("task 3: MultiHeadAttention.forward")
+        raise NotImplementedError("task 5: MultiHeadAttention.forward")
 
 
-# ── Task 4 ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 6: positional_encoding ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def sinusoids(length: int, d_model: int, base: float = 10000.0) -> Tensor:
     """Section 3.5: (length, d_model); sine in the even columns, cosine in the odd ones."""
-    raise NotImplementedError("task 4: sinusoids")
+    raise NotImplementedError("task 6: sinusoids")
 
 
-# ── Task 5 ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 7: embeddings ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TokenEmbedding(nn.Module):
+    """Section 3.4: one matrix turns tokens into vectors, times √d_model, and states into logits."""
+
+    def __init__(self, vocabulary_size: int, d_model: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(vocabulary_size, d_model))
+        nn.init.normal_(self.weight, std=d_model**-0.5)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(batch, length) ids to (batch, length, d_model)."""
+        raise NotImplementedError("task 7: TokenEmbedding.forward")
+
+    def logits(self, states: Tensor) -> Tensor:
+        """(batch, length, d_model) to (batch, length, vocabulary)."""
+        raise NotImplementedError("task 7: TokenEmbedding.logits")
+
+
+# ── Task 8: layers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class FeedForward(nn.Module):
@@ -105,10 +157,7 @@ class FeedForward(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """(batch, length, d_model) in and out."""
-        raise NotImplementedError("task 5: FeedForward.forward")
-
-
-# ── Task 6 ────────────────────────────────────────────────────────────────────────────────────────────────────
+        raise NotImplementedError("task 8: FeedForward.forward")
 
 
 class AddAndNorm(nn.Module):
@@ -121,10 +170,7 @@ class AddAndNorm(nn.Module):
 
     def forward(self, states: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """The states after one sub-layer."""
-        raise NotImplementedError("task 6: AddAndNorm.forward")
-
-
-# ── Task 7 ────────────────────────────────────────────────────────────────────────────────────────────────────
+        raise NotImplementedError("task 8: AddAndNorm.forward")
 
 
 class EncoderLayer(nn.Module):
@@ -139,7 +185,7 @@ class EncoderLayer(nn.Module):
 
     def forward(self, states: Tensor, source_mask: Tensor) -> Tensor:
         """(batch, source, d_model) in and out."""
-        raise NotImplementedError("task 7: EncoderLayer.forward")
+        raise NotImplementedError("task 8: EncoderLayer.forward")
 
 
 class DecoderLayer(nn.Module):
@@ -156,30 +202,23 @@ class DecoderLayer(nn.Module):
 
     def forward(self, states: Tensor, memory: Tensor, target_mask: Tensor, source_mask: Tensor) -> Tensor:
         """States (batch, target, d_model) in and out; memory (batch, source, d_model)."""
-        raise NotImplementedError("task 7: DecoderLayer.forward")
+        raise NotImplementedError("task 8: DecoderLayer.forward")
 
 
-# ── Task 8 ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 9: masks ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class TokenEmbedding(nn.Module):
-    """Section 3.4: one matrix turns tokens into vectors, times √d_model, and states into logits."""
-
-    def __init__(self, vocabulary_size: int, d_model: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(vocabulary_size, d_model))
-        nn.init.normal_(self.weight, std=d_model**-0.5)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """(batch, length) ids to (batch, length, d_model)."""
-        raise NotImplementedError("task 8: TokenEmbedding.forward")
-
-    def logits(self, states: Tensor) -> Tensor:
-        """(batch, length, d_model) to (batch, length, vocabulary)."""
-        raise NotImplementedError("task 8: TokenEmbedding.logits")
+def causal_mask(length: int) -> Tensor:
+    """(length, length): position i may look at positions 0 to i."""
+    raise NotImplementedError("task 9: causal_mask")
 
 
-# ── Task 9 ────────────────────────────────────────────────────────────────────────────────────────────────────
+def padding_mask(tokens: Tensor, pad_id: int) -> Tensor:
+    """From (batch, length) ids to (batch, 1, 1, length): True at real tokens."""
+    raise NotImplementedError("task 9: padding_mask")
+
+
+# ── Task 10: encoder_decoder ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Stack(nn.Module):
@@ -210,19 +249,27 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor) -> Tensor:
         """(batch, source) ids to the memory (batch, source, d_model)."""
-        raise NotImplementedError("task 9: Transformer.encode")
+        raise NotImplementedError("task 10: Transformer.encode")
 
     def decode(self, target_input: Tensor, memory: Tensor, source: Tensor) -> Tensor:
         """Logits from the target so far and the memory of `source`, whose padding nobody may look at."""
-        raise NotImplementedError("task 9: Transformer.decode")
+        raise NotImplementedError("task 10: Transformer.decode")
 
 
 def count_parameters(config: TransformerConfig) -> int:
     """The trainable parameters of a model of this config, without building it."""
-    raise NotImplementedError("task 9: count_parameters")
+    raise NotImplementedError("task 10: count_parameters")
 
 
-# ── Task 10 ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 11: text_to_tensors ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pad_rows(rows: Sequence[Sequence[int]], pad_id: int) -> Tensor:
+    """Sentences of ids as one int64 tensor (sentences, longest), the short ones filled up with pad_id."""
+    raise NotImplementedError("task 11: pad_rows")
+
+
+# ── Task 12: label_smoothing ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def label_smoothing_loss(logits: Tensor, target: Tensor, epsilon_ls: float = 0.1, pad_id: int = 0) -> Tensor:
@@ -230,18 +277,34 @@ def label_smoothing_loss(logits: Tensor, target: Tensor, epsilon_ls: float = 0.1
 
     The smoothed target puts 1 - ε on the right token and spreads ε evenly over the whole vocabulary.
     """
-    raise NotImplementedError("task 10: label_smoothing_loss")
+    raise NotImplementedError("task 12: label_smoothing_loss")
 
 
-# ── Task 11 ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 13: learning_rate ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def learning_rate(step_num: int, d_model: int, warmup_steps: int = 4000) -> float:
     """Equation (3); the first step has the number 1."""
-    raise NotImplementedError("task 11: learning_rate")
+    raise NotImplementedError("task 13: learning_rate")
 
 
-# ── Task 12 ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 14: training ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fit(model: Transformer, pairs: Sequence[Pair], num_steps: int, warmup_steps: int) -> list[float]:
+    """Train with all pairs as one batch: the smoothed loss, and Adam as in section 5.3 with the rate of equation (3).
+
+    Args:
+        pairs: ids of source and target, without <bos> and <eos>. Source and target end with <eos>; the decoder reads
+            the target shifted right.
+
+    Returns:
+        the loss of each step, nats per token
+    """
+    raise NotImplementedError("task 14: fit")
+
+
+# ── Task 15: decoding ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def greedy_decode(model: Transformer, source: Tensor, max_length: int | None = None) -> Tensor:
@@ -251,10 +314,7 @@ def greedy_decode(model: Transformer, source: Tensor, max_length: int | None = N
         ids (batch, generated) without <bos>, with <eos> where it was reached, padding after it. At most
         max_length tokens; None: 50 more than each source has real tokens. The padding id is never chosen.
     """
-    raise NotImplementedError("task 12: greedy_decode")
-
-
-# ── Task 13 ───────────────────────────────────────────────────────────────────────────────────────────────────
+    raise NotImplementedError("task 15: greedy_decode")
 
 
 def beam_search(
@@ -264,4 +324,12 @@ def beam_search(
 
     The length counts <eos>. A hypothesis that reaches max_length without <eos> counts as it stands.
     """
-    raise NotImplementedError("task 13: beam_search")
+    raise NotImplementedError("task 15: beam_search")
+
+
+# ── Task 16: evaluation ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def perplexity(model: Transformer, pairs: Sequence[Pair]) -> float:
+    """exp(nats per real target token), <eos> counted, without smoothing and without dropout; pairs as for fit."""
+    raise NotImplementedError("task 16: perplexity")

@@ -26,11 +26,17 @@ from my_transformer import (
     beam_search,
     causal_mask,
     count_parameters,
+    fit,
     greedy_decode,
     label_smoothing_loss,
     learning_rate,
+    look_up,
+    pad_rows,
     padding_mask,
+    perplexity,
     scaled_dot_product_attention,
+    self_attention,
+    shift_right,
     sinusoids,
 )
 from torch import nn
@@ -92,12 +98,57 @@ def pytorchs_layer(kind, mine):
     return theirs.eval()
 
 
-# ── Task 1: equation (1) ──────────────────────────────────────────────────────────────────────────────────────
+# ── Task 1: what the decoder reads ────────────────────────────────────────────────────────────────────────────────────
+
+
+@points(1)
+def test_1_the_decoder_reads_the_word_before():
+    target = torch.tensor([[5, 6, 2], [7, 2, 0]])
+    assert shift_right(target, bos_id=1).tolist() == [[1, 5, 6], [1, 7, 2]]
+    assert target.tolist() == [[5, 6, 2], [7, 2, 0]]  # the target itself stays
+
+
+# ── Task 2: a soft lookup ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@points(2)
+def test_2_scores_become_weights_and_average_the_values():
+    scores, value = torch.randn(2, 3, 5), torch.randn(2, 5, 4)
+    output, weights = look_up(scores, value)
+    for batch, query in itertools.product(range(2), range(3)):
+        shares = [math.exp(score) for score in scores[batch, query].tolist()]
+        expected = sum(share / sum(shares) * row for share, row in zip(shares, value[batch], strict=True))
+        torch.testing.assert_close(output[batch, query], expected)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3))
+
+
+@points(1)
+def test_2_large_scores_do_not_overflow():
+    output, _ = look_up(torch.tensor([[1000.0, 0.0]]), torch.tensor([[2.0], [5.0]]))
+    assert output.tolist() == [[2.0]]
+
+
+# ── Task 3: self-attention ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@points(2)
+def test_3_each_word_adds_what_it_finds():
+    states, w_query, w_key, w_value = torch.randn(4, 6), torch.randn(6, 3), torch.randn(6, 3), torch.randn(6, 6)
+    found, weights = self_attention(states, w_query, w_key, w_value)
+    for i in range(4):
+        shares = [math.exp((states[i] @ w_query) @ (states[j] @ w_key)) for j in range(4)]
+        shares = [share / sum(shares) for share in shares]
+        expected = states[i] + sum(share * (states[j] @ w_value) for j, share in enumerate(shares))
+        torch.testing.assert_close(found[i], expected, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(weights[i], torch.tensor(shares), atol=1e-5, rtol=1e-4)
+
+
+# ── Task 4: equation (1) ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @points(3)
 @pytest.mark.parametrize("shape", [(2, 3, 5), (1, 1, 1), (7, 2, 4)])
-def test_1_attention_equals_pytorchs(shape):
+def test_4_attention_equals_pytorchs(shape):
     queries, keys, d_k = shape
     query, key, value = torch.randn(2, queries, d_k), torch.randn(2, keys, d_k), torch.randn(2, keys, 6)
     output, weights = scaled_dot_product_attention(query, key, value)
@@ -107,7 +158,7 @@ def test_1_attention_equals_pytorchs(shape):
 
 
 @points(2)
-def test_1_a_mask_hides_keys():
+def test_4_a_mask_hides_keys():
     query, key, value = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 7, 4), torch.randn(2, 3, 7, 6)
     mask = torch.rand(2, 1, 5, 7) < 0.6
     mask[..., 0] = True
@@ -117,7 +168,7 @@ def test_1_a_mask_hides_keys():
 
 
 @points(2)
-def test_1_a_row_with_nothing_to_look_at_gives_zeros():
+def test_4_a_row_with_nothing_to_look_at_gives_zeros():
     query = torch.randn(3, 4, requires_grad=True)
     mask = torch.tensor([[True, True], [False, False], [True, False]])
     output, weights = scaled_dot_product_attention(query, torch.randn(2, 4), torch.randn(2, 5), mask)
@@ -127,28 +178,11 @@ def test_1_a_row_with_nothing_to_look_at_gives_zeros():
     assert query.grad.isfinite().all()
 
 
-# ── Task 2: the masks ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-@points(2)
-def test_2_the_future_is_hidden():
-    expected = [[column <= row for column in range(5)] for row in range(5)]
-    assert causal_mask(5).dtype == torch.bool
-    assert causal_mask(5).tolist() == expected
-
-
-@points(2)
-def test_2_padding_is_hidden():
-    mask = padding_mask(torch.tensor([[3, 4, 9], [5, 9, 9]]), pad_id=9)
-    assert mask.shape == (2, 1, 1, 3)
-    assert mask[:, 0, 0].tolist() == [[True, True, False], [True, False, False]]
-
-
-# ── Task 3: several heads ─────────────────────────────────────────────────────────────────────────────────────
+# ── Task 5: several heads ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @points(4)
-def test_3_several_heads_equal_pytorchs():
+def test_5_several_heads_equal_pytorchs():
     mine = MultiHeadAttention(12, 3, 4, 4)
     query, memory = torch.randn(2, 5, 12), torch.randn(2, 7, 12)
     hidden = torch.rand(2, 7) < 0.4
@@ -158,7 +192,7 @@ def test_3_several_heads_equal_pytorchs():
 
 
 @points(4)
-def test_3_the_width_of_a_head_is_free():
+def test_5_the_width_of_a_head_is_free():
     mine = MultiHeadAttention(10, 2, 3, 7)
     states = torch.randn(1, 4, 10)
     heads = []
@@ -171,12 +205,12 @@ def test_3_the_width_of_a_head_is_free():
     torch.testing.assert_close(mine(states, states, states), expected)
 
 
-# ── Task 4: positions ─────────────────────────────────────────────────────────────────────────────────────────
+# ── Task 6: positions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @points(4)
 @pytest.mark.parametrize(("length", "d_model", "base"), [(6, 8, 10000.0), (40, 2, 10000.0), (11, 6, 50.0)])
-def test_4_each_pair_turns_by_its_own_angle(length, d_model, base):
+def test_6_each_pair_turns_by_its_own_angle(length, d_model, base):
     found = sinusoids(length, d_model, base)
     assert found.shape == (length, d_model)
     for position, pair in itertools.product(range(length), range(d_model // 2)):
@@ -185,11 +219,27 @@ def test_4_each_pair_turns_by_its_own_angle(length, d_model, base):
         assert math.isclose(found[position, 2 * pair + 1], turned.real, abs_tol=1e-5)
 
 
-# ── Tasks 5 and 6: the other parts of a layer ─────────────────────────────────────────────────────────────────
+# ── Task 7: tokens to vectors and back ────────────────────────────────────────────────────────────────────────────────
 
 
 @points(2)
-def test_5_the_feed_forward_network_is_two_convolutions_of_width_one():
+def test_7_an_embedding_is_a_row_times_the_root_of_d_model():
+    mine, tokens = TokenEmbedding(7, 16), torch.tensor([[3, 0, 6]])
+    torch.testing.assert_close(mine(tokens)[0, 2], 4 * mine.weight[6])
+
+
+@points(2)
+def test_7_logits_are_products_with_the_rows():
+    mine, states = TokenEmbedding(7, 16), torch.randn(2, 3, 16)
+    expected = torch.stack([(states * row).sum(-1) for row in mine.weight], dim=-1)
+    torch.testing.assert_close(mine.logits(states), expected)
+
+
+# ── Task 8: the parts of a layer, and the layers ──────────────────────────────────────────────────────────────────────
+
+
+@points(2)
+def test_8_the_feed_forward_network_is_two_convolutions_of_width_one():
     mine, states = FeedForward(12, 20), torch.randn(2, 5, 12)
     inner = F.conv1d(states.mT, mine.inner.weight[:, :, None], mine.inner.bias).relu()
     expected = F.conv1d(inner, mine.outer.weight[:, :, None], mine.outer.bias).mT
@@ -197,7 +247,7 @@ def test_5_the_feed_forward_network_is_two_convolutions_of_width_one():
 
 
 @points(2)
-def test_6_the_sum_is_normalised():
+def test_8_the_sum_is_normalised():
     around, states = AddAndNorm(SMALL), torch.randn(2, 5, 12) * 3 + 1
     found = around(states, lambda x: 2 * x + 1)
     total = 3 * states + 1
@@ -206,7 +256,7 @@ def test_6_the_sum_is_normalised():
 
 
 @points(2)
-def test_6_dropout_falls_on_the_sublayer_alone():
+def test_8_dropout_falls_on_the_sublayer_alone():
     around = AddAndNorm(replace(SMALL, p_drop=0.5)).train()
     zeros, seen = torch.zeros(400, 1, 12), torch.ones(400, 1, 12)
     kept = around(zeros, lambda _: seen)
@@ -215,11 +265,8 @@ def test_6_dropout_falls_on_the_sublayer_alone():
     torch.testing.assert_close(around(states, torch.zeros_like), F.layer_norm(states, (12,)))
 
 
-# ── Task 7: the layers ────────────────────────────────────────────────────────────────────────────────────────
-
-
 @points(4)
-def test_7_the_encoder_layer_equals_pytorchs():
+def test_8_the_encoder_layer_equals_pytorchs():
     mine, states = EncoderLayer(SMALL), torch.randn(2, 5, 12)
     hidden = torch.tensor([[False] * 5, [False, False, False, True, True]])
     theirs = pytorchs_layer(nn.TransformerEncoderLayer, mine)
@@ -229,7 +276,7 @@ def test_7_the_encoder_layer_equals_pytorchs():
 
 
 @points(4)
-def test_7_the_decoder_layer_equals_pytorchs():
+def test_8_the_decoder_layer_equals_pytorchs():
     mine, states, memory = DecoderLayer(SMALL), torch.randn(2, 4, 12), torch.randn(2, 6, 12)
     hidden = torch.tensor([[False] * 6, [False, False, True, True, True, True]])
     past = torch.ones(4, 4, dtype=torch.bool).tril()
@@ -239,27 +286,28 @@ def test_7_the_decoder_layer_equals_pytorchs():
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
-# ── Task 8: tokens to vectors and back ────────────────────────────────────────────────────────────────────────
+# ── Task 9: the masks ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @points(2)
-def test_8_an_embedding_is_a_row_times_the_root_of_d_model():
-    mine, tokens = TokenEmbedding(7, 16), torch.tensor([[3, 0, 6]])
-    torch.testing.assert_close(mine(tokens)[0, 2], 4 * mine.weight[6])
+def test_9_the_future_is_hidden():
+    expected = [[column <= row for column in range(5)] for row in range(5)]
+    assert causal_mask(5).dtype == torch.bool
+    assert causal_mask(5).tolist() == expected
 
 
 @points(2)
-def test_8_logits_are_products_with_the_rows():
-    mine, states = TokenEmbedding(7, 16), torch.randn(2, 3, 16)
-    expected = torch.stack([(states * row).sum(-1) for row in mine.weight], dim=-1)
-    torch.testing.assert_close(mine.logits(states), expected)
+def test_9_padding_is_hidden():
+    mask = padding_mask(torch.tensor([[3, 4, 9], [5, 9, 9]]), pad_id=9)
+    assert mask.shape == (2, 1, 1, 3)
+    assert mask[:, 0, 0].tolist() == [[True, True, False], [True, False, False]]
 
 
-# ── Task 9: the whole model ───────────────────────────────────────────────────────────────────────────────────
+# ── Task 10: the whole model ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @points(6)
-def test_9_the_whole_model_equals_pytorchs_layers_in_a_row():
+def test_10_the_whole_model_equals_pytorchs_layers_in_a_row():
     model = small_model()
     source = torch.tensor([[5, 6, 7, 8], [9, 4, 0, 0]])
     target = torch.tensor([[1, 5, 6], [1, 7, 0]])
@@ -284,7 +332,7 @@ def test_9_the_whole_model_equals_pytorchs_layers_in_a_row():
 
 
 @points(3)
-def test_9_no_logit_depends_on_a_later_token():
+def test_10_no_logit_depends_on_a_later_token():
     model, source = small_model(), torch.tensor([[5, 6, 7]])
     target = torch.tensor([[1, 4, 5, 6, 7]])
     before = model(source, target)
@@ -296,7 +344,7 @@ def test_9_no_logit_depends_on_a_later_token():
 
 
 @points(3)
-def test_9_more_padding_changes_nothing():
+def test_10_more_padding_changes_nothing():
     model = small_model()
     source, target = torch.tensor([[5, 6, 7]]), torch.tensor([[1, 4, 5]])
     wider = model(F.pad(source, (0, 3)), F.pad(target, (0, 2)))
@@ -305,32 +353,45 @@ def test_9_more_padding_changes_nothing():
 
 @points(2)
 @pytest.mark.parametrize("changes", [{}, {"d_k": 5, "d_v": 2}, {"num_layers": 3, "vocabulary_size": 101}])
-def test_9_the_parameters_are_counted_without_building(changes):
+def test_10_the_parameters_are_counted_without_building(changes):
     config = replace(SMALL, **changes)
     assert count_parameters(config) == sum(p.numel() for p in Transformer(config).parameters())
 
 
-# ── Tasks 10 and 11: training ─────────────────────────────────────────────────────────────────────────────────
+# ── Task 11: a batch ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@points(1)
+def test_11_short_sentences_are_filled_up():
+    found = pad_rows([[5, 6, 7], [8], []], pad_id=9)
+    assert found.dtype == torch.int64
+    assert found.tolist() == [[5, 6, 7], [8, 9, 9], [9, 9, 9]]
+
+
+# ── Task 12: the loss ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @points(3)
 @pytest.mark.parametrize("epsilon_ls", [0.0, 0.1, 0.4])
-def test_10_the_loss_equals_pytorchs(epsilon_ls):
+def test_12_the_loss_equals_pytorchs(epsilon_ls):
     logits, target = 3 * torch.randn(2, 4, 9), torch.tensor([[3, 8, 1, 2], [5, 2, 0, 0]])
     expected = F.cross_entropy(logits[target != 0], target[target != 0], label_smoothing=epsilon_ls)
     torch.testing.assert_close(label_smoothing_loss(logits, target, epsilon_ls), expected)
 
 
 @points(1)
-def test_10_padding_gets_no_gradient():
+def test_12_padding_gets_no_gradient():
     logits, target = torch.randn(1, 3, 9, requires_grad=True), torch.tensor([[4, 2, 7]])
     label_smoothing_loss(logits, target, pad_id=7).backward()
     assert (logits.grad[0, 2] == 0).all()
     assert (logits.grad[0, :2] != 0).any()
 
 
+# ── Task 13: the rate, and a model that learns ────────────────────────────────────────────────────────────────────────
+
+
 @points(2)
-def test_11_the_rate_rises_in_a_line_and_falls_with_the_root():
+def test_13_the_rate_rises_in_a_line_and_falls_with_the_root():
     peak = learning_rate(4000, 512)
     assert math.isclose(peak, (512 * 4000) ** -0.5)
     assert math.isclose(learning_rate(1000, 512), peak / 4)
@@ -339,7 +400,7 @@ def test_11_the_rate_rises_in_a_line_and_falls_with_the_root():
 
 
 @points(4)
-def test_11_the_model_learns_to_turn_sentences_around():
+def test_13_the_model_learns_to_turn_sentences_around():
     model = Transformer(replace(SMALL, d_model=32, d_ff=64, d_k=16, d_v=16, num_heads=2, num_layers=1))
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
     for step in range(1, 401):
@@ -354,7 +415,7 @@ def test_11_the_model_learns_to_turn_sentences_around():
     assert loss < 0.3, f"after 400 steps the loss is {loss:.2f}; a guess among ten words costs {math.log(10):.2f}"
 
 
-# ── Tasks 12 and 13: decoding ─────────────────────────────────────────────────────────────────────────────────
+# ── Task 14: training ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def token_by_token(model, source, limit):
@@ -367,8 +428,52 @@ def token_by_token(model, source, limit):
     return found
 
 
+ONES = "zero one two three four five six seven eight nine".split()
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+EINER = "null ein zwei drei vier fünf sechs sieben acht neun".split()
+ZEHNER = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+
+
+def number_words():
+    """English and German for 0 to 9 and 20 to 99; the German says the ones first."""
+    pairs = list(zip(ONES, [EINER[0], "eins", *EINER[2:]], strict=True))
+    for ten, zehner in zip(TENS, ZEHNER, strict=True):
+        pairs += [(f"{ten} {ONES[i]}", f"{EINER[i]} und {zehner}") if i else (ten, zehner) for i in range(10)]
+    return [(english.split(), german.split()) for english, german in pairs]
+
+
+def ids_of_numbers():
+    """The pairs as ids from 3 on, and the size of the vocabulary."""
+    words = number_words()
+    ids = {word: i for i, word in enumerate(dict.fromkeys(w for pair in words for side in pair for w in side), 3)}
+    return [tuple([ids[word] for word in side] for side in pair) for pair in words], 3 + len(ids)
+
+
+def number_model(size):
+    return Transformer(
+        replace(SMALL, vocabulary_size=size, num_layers=1, d_model=64, d_ff=128, num_heads=2, d_k=32, d_v=32)
+    )
+
+
+@points(6)
+def test_14_your_model_translates_numbers():
+    pairs, size = ids_of_numbers()
+    model = number_model(size)
+    losses = fit(model, pairs, num_steps=250, warmup_steps=400)
+    assert len(losses) == 250
+    model.eval()
+    with torch.no_grad():
+        chosen = pairs[::6]
+        found = [token_by_token(model, torch.tensor([[*source, 2]]), 6) for source, _ in chosen]
+    right = sum(tokens == [*target, 2] for tokens, (_, target) in zip(found, chosen, strict=True))
+    assert right >= len(chosen) - 1, f"{right} of {len(chosen)} numbers right; the last loss is {losses[-1]:.2f}"
+
+
+# ── Task 15: decoding ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
 @points(4)
-def test_12_greedy_decoding_takes_the_likeliest_token_each_time():
+def test_15_greedy_decoding_takes_the_likeliest_token_each_time():
     model = small_model()
     source = torch.randint(3, 13, (6, 5))
     source[2, 3:] = 0
@@ -382,7 +487,7 @@ def test_12_greedy_decoding_takes_the_likeliest_token_each_time():
 
 
 @points(2)
-def test_12_the_limit_is_fifty_more_than_the_source():
+def test_15_the_limit_is_fifty_more_than_the_source():
     model, source = small_model(), torch.tensor([[5, 6, 7], [8, 0, 0]])
     norm = model.decoder.layers[-1].feed_forward_norm.norm
     with torch.no_grad():  # a model that says 5, whatever it is asked
@@ -411,7 +516,7 @@ def best_of_all(model, source, limit, alpha):
 
 @points(6)
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
-def test_13_a_wide_beam_finds_the_best_sentence_of_all(alpha):
+def test_15_a_wide_beam_finds_the_best_sentence_of_all(alpha):
     model = small_model(vocabulary_size=5)
     for source in (torch.tensor([[3, 4]]), torch.tensor([[4, 4, 3]])):
         with torch.no_grad():
@@ -421,12 +526,33 @@ def test_13_a_wide_beam_finds_the_best_sentence_of_all(alpha):
 
 
 @points(2)
-def test_13_a_beam_of_one_is_greedy():
+def test_15_a_beam_of_one_is_greedy():
     model, source = small_model(), torch.randint(3, 13, (4, 5))
     with torch.no_grad():
         found = beam_search(model, source, beam_size=1, alpha=0.0, max_length=7)
         expected = greedy_decode(model, source, max_length=7)
     assert found.tolist() == expected.tolist()
+
+
+# ── Task 16: how good it is ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@points(2)
+def test_16_perplexity_counts_real_tokens():
+    model, pairs = small_model(), [([5, 6, 7], [8, 9]), ([4], [10, 11, 12, 3])]
+    losses = []
+    with torch.no_grad():
+        for source, target in pairs:
+            logits = model(torch.tensor([[*source, 2]]), torch.tensor([[1, *target]]))[0]
+            losses += F.cross_entropy(logits, torch.tensor([*target, 2]), reduction="none").tolist()
+    assert math.isclose(perplexity(model, pairs), math.exp(sum(losses) / len(losses)), rel_tol=1e-4)
+
+
+@points(1)
+def test_16_dropout_is_off_while_you_measure():
+    model, pairs = small_model(p_drop=0.5).train(), [([5, 6, 7], [8, 9])]
+    assert perplexity(model, pairs) == perplexity(model, pairs)
+    assert model.training  # and on again afterwards
 
 
 # ── It is yours ───────────────────────────────────────────────────────────────────────────────────────────────

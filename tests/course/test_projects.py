@@ -3,6 +3,7 @@
 import csv
 import inspect
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 import transformer_lib
 from workshop.course import grade_projects, make_projects
@@ -17,8 +19,8 @@ from workshop.course import grade_projects, make_projects
 ROOT = Path(__file__).resolve().parents[2]
 SKELETON = ROOT / "projects" / "build_the_transformer"
 RATE = "    return d_model**-0.5 * min(step_num**-0.5, step_num * warmup_steps**-1.5)"
-TASK_11 = (SKELETON / "my_transformer.py").read_text("utf-8")
-TASK_11 = TASK_11.replace('    raise NotImplementedError("task 11: learning_rate")', RATE)
+TASK_13 = (SKELETON / "my_transformer.py").read_text("utf-8")
+TASK_13 = TASK_13.replace('    raise NotImplementedError("task 13: learning_rate")', RATE)
 # Words and names of the student's own, which are no use of PyTorch's attention or of the library.
 INNOCENT = """
 # Compare with nn.MultiheadAttention and transformer_lib.
@@ -52,6 +54,30 @@ def test_the_skeleton_has_the_public_face_of_the_library(skeleton, name):
     assert theirs[: len(mine)] == mine
 
 
+def chapters() -> list[Path]:
+    """The chapters of Parts I to III, in order."""
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
+    return [ROOT / f"{chapter['file']}.md" for part in parts[1:4] for chapter in part["chapters"]]
+
+
+def test_each_chapter_of_parts_i_to_iii_closes_with_its_task():
+    skeleton, tests, readme = (
+        (SKELETON / name).read_text("utf-8") for name in ("my_transformer.py", "test_my_transformer.py", "README.md")
+    )
+    for number, chapter in enumerate(chapters(), start=1):
+        text = chapter.read_text("utf-8")
+        section = text[text.index("## Your Transformer") : text.index("## To take away")]
+        assert f"**Task {number} of {len(chapters())}:**" in section, chapter.stem
+        assert f"python -m pytest -k test_{number}_" in section, chapter.stem
+        tasks = re.findall(rf'NotImplementedError\("task {number}: (\w+)', skeleton)
+        assert tasks, chapter.stem
+        assert all(f"`{name}" in section for name in tasks), (chapter.stem, tasks)
+        assert f"def test_{number}_" in tests, chapter.stem
+        assert f"| {number} |" in readme, chapter.stem
+        assert f"# ── Task {number}: {chapter.stem} " in skeleton
+        assert 35 <= len(section.split()) - 3 <= 90, (chapter.stem, len(section.split()))
+
+
 def test_the_skeleton_has_the_librarys_parameters(skeleton):
     sizes = {"vocabulary_size": 13, "num_layers": 2, "d_model": 12, "d_ff": 20, "num_heads": 3, "d_k": 4, "d_v": 5}
     mine = skeleton.Transformer(skeleton.TransformerConfig(**sizes))
@@ -76,6 +102,59 @@ def test_the_key_stays_outside_the_students_folder(tmp_path, monkeypatch):
     assert not any(path.name in {"defects.py", "find_the_bugs-key.json"} for path in given)
 
 
+# The tasks whose functions the library has in another form or not at all.
+NOT_IN_THE_LIBRARY = """
+import torch
+import torch.nn.functional as F
+
+from .data.batches import pad_rows
+from .embeddings import TokenEmbedding
+from .layers import AddAndNorm, DecoderLayer, EncoderLayer
+
+
+def shift_right(target, bos_id):
+    return torch.cat([torch.full_like(target[:, :1], bos_id), target[:, :-1]], dim=1)
+
+
+def look_up(scores, value):
+    weights = scores.softmax(-1)
+    return weights @ value, weights
+
+
+def self_attention(states, w_query, w_key, w_value):
+    found, weights = look_up((states @ w_query) @ (states @ w_key).mT, states @ w_value)
+    return states + found, weights
+
+
+def batch_of(model, pairs):
+    eos, pad = model.config.eos_id, model.config.pad_id
+    return tuple(pad_rows([[*pair[side], eos] for pair in pairs], pad) for side in (0, 1))
+
+
+def fit(model, pairs, num_steps, warmup_steps):
+    source, target = batch_of(model, pairs)
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), eps=1e-9)
+    losses = []
+    for step in range(1, num_steps + 1):
+        optimizer.param_groups[0]["lr"] = learning_rate(step, model.config.d_model, warmup_steps)
+        optimizer.zero_grad()
+        loss = label_smoothing_loss(model(source, shift_right(target, model.config.bos_id)), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+@torch.no_grad()
+def perplexity(model, pairs):
+    source, target = batch_of(model, pairs)
+    training = model.training
+    logits = model.eval()(source, shift_right(target, model.config.bos_id))
+    model.train(training)
+    return label_smoothing_loss(logits, target, epsilon_ls=0.0).exp().item()
+"""
+
+
 def solved(folder: Path) -> None:
     """A submission of the first project: the library under the student's name, without PyTorch's own attention."""
     package = folder / "my_transformer"
@@ -89,9 +168,7 @@ def solved(folder: Path) -> None:
         assert source.count("F.scaled_dot_product_attention") == 1
         (package / name).write_text(source.replace("F.scaled_dot_product_attention", written_out), "utf-8")
     with (package / "__init__.py").open("a", encoding="utf-8") as file:
-        file.write(
-            "\nfrom .embeddings import TokenEmbedding\nfrom .layers import AddAndNorm, DecoderLayer, EncoderLayer\n"
-        )
+        file.write(NOT_IN_THE_LIBRARY)
 
 
 HOSTILE = {
@@ -120,15 +197,15 @@ def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path
     (tmp_path / "untouched").mkdir()
     shutil.copy(SKELETON / "my_transformer.py", tmp_path / "untouched")
     solved(tmp_path / "solved")
-    one = tmp_path / "task-11"
+    one = tmp_path / "task-13"
     one.mkdir()
-    (one / "my_transformer.py").write_text(TASK_11 + INNOCENT, "utf-8")
+    (one / "my_transformer.py").write_text(TASK_13 + INNOCENT, "utf-8")
     marks = tmp_path / "marks.csv"
     command = [sys.executable, "-m", "workshop.course.grade_projects", "build_the_transformer", tmp_path]
     subprocess.run([*command, "--marks", marks], check=True, capture_output=True)
     rows = {row["student"]: row for row in csv.DictReader(marks.read_text("utf-8").splitlines())}
     assert float(rows["untouched"]["total"]) == 0
-    assert float(rows["task-11"]["total"]) == 2
+    assert float(rows["task-13"]["total"]) == 2
     tests = [name for name in rows["solved"] if name.startswith("test_")]
     assert len(tests) >= 30
     assert all(float(rows["solved"][name]) > 0 for name in tests), rows["solved"]
@@ -164,7 +241,7 @@ def test_what_the_student_did_not_write_earns_nothing_and_the_remark_says_so(tmp
     imports = grade_projects.grade_build(hand_in(tmp_path / "imports", {"my_transformer.py": source}), 60)
     assert sum(imports.points.values()) == 0
     assert "my_transformer may not import it: write this part yourself" in imports.remark
-    files = {"__init__.py": TASK_11, "other.py": READY_MADE, "old.py": "print 'old'\n"}
+    files = {"__init__.py": TASK_13, "other.py": READY_MADE, "old.py": "print 'old'\n"}
     hidden = hand_in(tmp_path / "hidden" / "my_transformer", files).parent
     marked = grade_projects.grade_build(hidden, 60)
     assert sum(marked.points.values()) == 0
@@ -181,7 +258,7 @@ FORGED = """\
 import os
 with open("report.xml", "w") as file:
     case = '<testcase name="{}"><properties><property name="points" value="1000"/></properties></testcase>'
-    names = ("test_1_a_mask_hides_keys", "test_own", "test_nothing_is_left_to_ready_made_attention")
+    names = ("test_4_a_mask_hides_keys", "test_own", "test_nothing_is_left_to_ready_made_attention")
     file.write("<testsuites>" + "".join(case.format(name) for name in names) + "</testsuites>")
 os._exit(0)
 """
@@ -200,7 +277,7 @@ def test_no_submission_brings_its_own_tests_or_points(tmp_path):
     assert (sum(marked.points.values()), marked.remark) == (0, "")
     assert "test_own" not in marked.points
     marked = grade_projects.grade_build(hand_in(tmp_path / "forged", {"my_transformer.py": FORGED}), 60)
-    assert sum(marked.points.values()) == grade_projects.worth()["test_1_a_mask_hides_keys"] == 2
+    assert sum(marked.points.values()) == grade_projects.worth()["test_4_a_mask_hides_keys"] == 2
 
 
 def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path) -> list[dict[str, str]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jupytext
 import pytest
+import yaml
 
 import transformer_lib
 from workshop.course.exercises import exercises_of
@@ -33,6 +34,14 @@ def chapter(request):
 
 every_page = pytest.mark.parametrize("chapter", ALL, ids=lambda p: p.stem)
 with_exercises = pytest.mark.parametrize("chapter", [*CHAPTERS, *OTHER_PAGES[:2]], ids=lambda p: p.stem)
+
+
+def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
+    assert [part["caption"] for part in parts if "numbered" not in part] == ["Front matter", "Appendices"]
+    assert {part.get("numbered", 1) for part in parts} == {1}  # chapters alone, not their sections
+    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"]
+    assert config["numfig_secnum_depth"] == 0  # or figures would be numbered otherwise than in the notebooks
 
 
 def test_there_are_chapters():

@@ -1,5 +1,6 @@
 """The slides: what a chapter gives to a lecture, and that a deck needs nothing from another host."""
 
+import base64
 import hashlib
 import re
 import subprocess
@@ -62,6 +63,25 @@ def test_equation_1_stands_on_a_slide_under_its_own_heading(index):
     [slide] = [slide for slide in slides if r"\tag{1}" in slide.text]
     assert "## The equation" in slide.text
     assert slide.notes
+
+
+def test_a_drawing_stands_on_a_slide_with_its_description_and_the_words_before_it(index):
+    page = index.pages["attention"]
+    slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+    [slide] = [slide for slide in slides if "image/svg+xml" in slide.text]
+    assert "## The equation" in slide.text
+    assert 'alt="Scaled dot-product attention: Q holds the queries' in slide.text
+    drawn = base64.b64decode(slide.text.split("base64,")[1].split('"')[0])
+    assert drawn == (ROOT / "book/_static/drawings/attention.svg").read_bytes()
+    assert "follows the three matrices" in slide.notes
+
+
+def test_each_drawing_of_a_lectured_chapter_is_on_its_slides(index):
+    for name in CHAPTERS:
+        page = index.pages[name]
+        drawn = sum(block.name == "figure" for block in page.blocks)
+        slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+        assert sum("image/svg+xml" in slide.text for slide in slides) == drawn, name
 
 
 def test_the_template_loads_nothing_from_another_host():

@@ -25,6 +25,7 @@ DERIVED = (
     "book/index.md",
     "book/for_instructors.md",
     "paper/paper.md",
+    "projects/build_the_transformer/README.md",
 )
 GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
 

@@ -2,12 +2,14 @@
 
     python -m workshop.site.make_slides            after `make book`; writes _build/slides/
 
-A chapter gives its question, its numbered equations, its figures with the chart's own controls, the exercises that ask
-for a prediction, and its three lines to take away. The words before a figure become the speaker's notes. nbconvert
-turns each deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a network.
+A chapter gives its question, its numbered equations, its drawings, its figures with the chart's own controls, the
+exercises that ask for a prediction, and its three lines to take away. The words before a figure become the speaker's
+notes. nbconvert turns each deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a
+network.
 """
 
 import argparse
+import base64
 import html
 import json
 import re
@@ -25,6 +27,7 @@ from workshop.course.exercises import exercises_of
 from workshop.site.address import configured
 from workshop.site.book_charts import altair_spec, chart_html
 from workshop.site.book_index import HEADING, Index, Page, pages_in_order, read_page
+from workshop.site.drawings import description
 from workshop.site.myst_blocks import Block
 from workshop.site.plain_markdown import Plain
 
@@ -57,16 +60,28 @@ def parts() -> list[tuple[str, list[str]]]:
     ]
 
 
+def image(alt: str, kind: str, data: str) -> str:
+    """A picture inside the page, from its bytes in base64."""
+    return f'<img alt="{html.escape(alt)}" src="data:image/{kind};base64,{data}">'
+
+
+def drawing(path: Path) -> str:
+    """A drawing of the book, with its own description."""
+    return image(description(path), "svg+xml", base64.b64encode(path.read_bytes()).decode())
+
+
 def figure(cell: NotebookNode) -> str:
     """The picture or chart that a cell drew, as HTML in one line; nothing if it drew none."""
+    alt = str(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", ""))
     for output in cell.get("outputs", []):
         data = output.get("data", {})
         if spec := altair_spec("".join(data.get("text/html", ""))):
             return chart_html(spec).replace("\n", " ")
+        if "image/svg+xml" in data:
+            text = "".join(data["image/svg+xml"])
+            return image(alt, "svg+xml", base64.b64encode(text.encode()).decode())
         if "image/png" in data:
-            alt = html.escape(str(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")))
-            png = "".join(data["image/png"]).replace("\n", "")
-            return f'<img alt="{alt}" src="data:image/png;base64,{png}">'
+            return image(alt, "png", "".join(data["image/png"]).replace("\n", ""))
     return ""
 
 
@@ -91,6 +106,8 @@ class Lecture:
                 continue
             if block.name == "math" and "\\tag{" in block.text:
                 self.add(self.heading, f"$$\n{block.text.strip()}\n$$", self.words)
+            elif block.name == "figure":
+                self.add(self.heading, drawing(self.page.path.parent / block.argument), self.words)
             elif cell is not None and (picture := figure(cell)):
                 self.add(self.heading, picture, self.words)
             elif block.kind == "text" and "## To take away" not in block.text:
