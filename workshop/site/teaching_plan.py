@@ -22,7 +22,8 @@ def parts(root: Path) -> list[tuple[str, list[Page]]]:
     contents = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
     chapters = []
     for part in contents["parts"]:
-        pages = [read_page(root / f"{chapter['file']}.md") for chapter in part["chapters"]]
+        paths = [root / f"{chapter['file']}.md" for chapter in part["chapters"]]
+        pages = [read_page(path) for path in paths if path.exists()]  # the API's pages are no Markdown
         if with_exercises := [page for page in pages if any(block.name == "exercise-start" for block in page.blocks)]:
             chapters.append((part["caption"], with_exercises))
     return chapters
