@@ -46,7 +46,8 @@ class LinkedListing(LiteralInclude):
         for caption in (caption for node in result for caption in node.findall(nodes.caption)):
             words = nodes.inline("", "", *caption.children)
             link = addnodes.pending_xref("", words, refdomain="py", reftype="obj", reftarget=target, refexplicit=True)
-            caption.children = [link]
+            caption.children = []
+            caption.append(link)
         return result
 
 
