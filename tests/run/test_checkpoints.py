@@ -176,6 +176,7 @@ def test_a_truncated_checkpoint_is_refused(saved, length):
     refused(saved, DAMAGED + ".*; use another checkpoint")
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("read", [lambda p: load_checkpoint(p, fresh_model()), lambda p: average_checkpoints([p])])
 def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path, read):
     os.mkfifo(tmp_path / "fifo")
@@ -314,6 +315,7 @@ def in_a_process(program, folder):
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_a_disk_that_takes_no_more_is_a_clear_error(saved, share):
     """The limit on the size of a file makes the write itself fail, in the middle, as a full disk does."""
@@ -339,6 +341,7 @@ def test_a_disk_that_takes_no_more_is_a_clear_error(saved, share):
     assert content_of(saved.parent) == before
 
 
+@pytest.mark.posix
 def test_a_read_only_folder_is_a_clear_error(saved):
     before = content_of(saved.parent)
     saved.parent.chmod(0o555)
@@ -452,6 +455,7 @@ def test_a_checkpoint_is_loaded_beside_its_own_translator_alone(tmp_path):
     assert load_checkpoint(path, fresh_model()) == 1
 
 
+@pytest.mark.posix
 def test_links_are_not_followed_when_a_run_tidies_up(tmp_path):
     run = RunCheckpoints(tmp_path / "run", keep_last=1)
     (tmp_path / "thesis").mkdir()
