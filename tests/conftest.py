@@ -8,6 +8,11 @@ import pytest
 import torch
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if os.name == "nt" and item.get_closest_marker("posix"):
+        pytest.skip("needs what Windows lacks")
+
+
 @pytest.fixture(autouse=True)
 def seed():
     """Every test starts from the same random state."""

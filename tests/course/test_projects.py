@@ -288,6 +288,7 @@ def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path) -> li
     return list(csv.DictReader(marks.read_text("utf-8").splitlines()))
 
 
+@pytest.mark.posix
 def test_an_odd_folder_becomes_a_remark_and_the_class_is_marked(tmp_path, monkeypatch, capsys):
     dangling = hand_in(tmp_path / "class" / "dangling" / "my_transformer", {"__init__.py": ""})
     (dangling / "data").symlink_to("nowhere")

@@ -129,6 +129,7 @@ def test_a_file_that_is_not_taken_gets_a_line_unless_it_is_nobodys(tmp_path: Pat
     assert all("its folders are of no layout" in line for line in lines)
 
 
+@pytest.mark.posix
 def test_a_link_shows_nobody_elses_work(tmp_path: Path) -> None:
     put(tmp_path, "ada.ipynb")
     (tmp_path / "eve.ipynb").symlink_to("ada.ipynb")

@@ -152,6 +152,7 @@ def test_a_truncated_checkpoint_is_refused(saved, length):
     refused(saved, DAMAGED + ".*; use another checkpoint")
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("read", [lambda p: load_checkpoint(p, fresh_model()), lambda p: average_checkpoints([p])])
 def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path, read):
     os.mkfifo(tmp_path / "fifo")
@@ -293,6 +294,7 @@ LIMITED = "resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))"  # the write f
 READ_ONLY = "Path.cwd().chmod(0o555); os.geteuid() or os.seteuid(65534)"  # root may write anywhere
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("obstacle", "share", "reason"),
     [(LIMITED, share, "File too large") for share in (0.01, 0.5, 0.99)] + [(READ_ONLY, 1, "Permission denied")],
@@ -411,6 +413,7 @@ def test_a_checkpoint_is_loaded_beside_its_own_translator_alone(tmp_path):
     assert load_checkpoint(path, fresh_model()) == 1
 
 
+@pytest.mark.posix
 def test_links_are_not_followed_when_a_run_tidies_up(tmp_path):
     run = RunCheckpoints(tmp_path / "run", keep_last=1)
     (tmp_path / "thesis").mkdir()

@@ -180,6 +180,7 @@ def test_a_folder_has_one_writer(translator, tmp_path, capsys):
     assert run("train", tmp_path / "live", "--device", "cpu", "--resume") == 0
 
 
+@pytest.mark.posix
 def test_a_record_that_is_a_link_is_refused(translator, tmp_path, capsys):
     shutil.copytree(translator, tmp_path / "run")
     (tmp_path / "run" / "metrics.jsonl").rename(tmp_path / "elsewhere")

@@ -41,6 +41,7 @@ def test_without_a_folder_nothing_is_written():
     assert metrics.last == {"step_num": 1}
 
 
+@pytest.mark.posix
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").write_text("mine")
     (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "elsewhere")

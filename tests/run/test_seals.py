@@ -62,6 +62,7 @@ def test_the_digest_is_of_names_types_shapes_and_numbers():
     assert digest({"a": tensor, "b": tensor.T}) == digest({"b": tensor.T.contiguous(), "a": tensor.clone()})
 
 
+@pytest.mark.posix
 def test_only_regular_files_and_links_to_them_are_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "file").touch()

@@ -1,6 +1,7 @@
 """What Linux, macOS and Windows ask of the code, as far as one of them can tell."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,25 @@ def test_every_text_file_names_its_encoding() -> None:
     found = [f"{file.name}:{line}" for file in files for line in texts_without_encoding(file.read_text("utf-8"))]
     assert len(files) > 100
     assert found == []
+
+
+POSIX = re.compile(r"\bos\.mkfifo|symlink_to|SIGKILL|killpg|\bresource\.|\.chmod\(")
+
+
+def test_a_fast_test_of_what_windows_lacks_says_so() -> None:
+    unmarked, marked = [], 0
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = file.read_text("utf-8")
+        if file.name == Path(__file__).name or "importorskip" in text or "pytestmark = pytest.mark.slow" in text:
+            continue
+        for test in ast.parse(text).body:
+            if isinstance(test, ast.FunctionDef) and POSIX.search(ast.get_source_segment(text, test) or ""):
+                marks = {ast.unparse(mark).removeprefix("pytest.mark.").split("(")[0] for mark in test.decorator_list}
+                marked += "posix" in marks
+                if test.name.startswith("test_") and not marks & {"posix", "slow", "deep"}:
+                    unmarked.append(f"{file.name}::{test.name}")
+    assert unmarked == []
+    assert marked > 5
 
 
 @pytest.mark.parametrize("line", ["path.open()", "path.read_text()", "path.write_text(text)", 'open(name, "w")'])

@@ -255,6 +255,7 @@ def test_subword_rules_that_harm_are_refused(tmp_path, changes, message):
         Translator.load(tmp_path)
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", ["translator.json", "model.safetensors"])
 def test_what_is_no_file_is_neither_read_nor_waited_for(small, tmp_path, name):
     small.pack(tmp_path)

@@ -5,6 +5,7 @@ import pytest
 from workshop.environment import make_env
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(("there", "made"), [(False, [False]), (True, [])])
 def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch, there, made):
     python = tmp_path / "bin" / "python"

@@ -1,0 +1,181 @@
+"""The marking of a chapter in other graders: what they are given, and what they get back.
+
+The checks of a format are written from its published description, which grading/elsewhere.py names.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workshop.course import export_autograder, make_assignments
+from workshop.course import grading_zoo as zoo
+from workshop.course.grading import elsewhere
+from workshop.course.grading.marks import Marks
+from workshop.course.grading.submissions import Submission
+from workshop.course.make_assignments import chapters
+
+ROOT = Path(__file__).resolve().parents[2]
+RUNNER = {
+    "CLASSROOM": "nlp",
+    "ASSIGNMENT": "attention",
+    "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d",
+    "COMMIT_URL": "https://github.com/o/r/commit/a1b2c3d",
+    "RELEASE_URL": "https://github.com/o/r/releases/tag/x",
+}
+VISIBILITIES = {"hidden", "after_due_date", "after_published", "visible"}
+
+
+def marks(**changes: Any) -> Marks:
+    """A submission: one exercise passed, of one only the visible check, one written answer."""
+    points = {"a-check": 2.0, "a-hidden": 2.0, "b-check": 1.0, "b-hidden": 0.0, "c": 0.0}
+    maximum = {"a-check": 2.0, "a-hidden": 2.0, "b-check": 1.0, "b-hidden": 1.0, "c": 6.0}
+    outcomes = {"a-check": "Right.", "a-hidden": "", "b-check": "Right.", "b-hidden": "of -1 you make 1"}
+    submission = Submission(Path("x.ipynb"), "student", "attention")
+    return Marks(submission, points, maximum, ["c"], outcomes, **changes)
+
+
+def check_gradescope(result: dict[str, Any]) -> None:
+    known = {
+        "score",
+        "execution_time",
+        "output",
+        "visibility",
+        "stdout_visibility",
+        "extra_data",
+        "tests",
+        "leaderboard",
+    }
+    of_a_test = {"score", "max_score", "name", "number", "output", "tags", "visibility", "extra_data", "status"}
+    assert set(result) <= known
+    assert result["stdout_visibility"] in VISIBILITIES
+    assert "score" in result or result["tests"]
+    for test in result["tests"]:
+        assert set(test) <= of_a_test
+        assert 0 <= test["score"] <= test["max_score"]
+        assert test["visibility"] in VISIBILITIES
+
+
+def check_classroom50(result: dict[str, Any]) -> None:
+    assert result["schema"] == "classroom50/result/v1"
+    texts = ("classroom", "assignment", "submission", "commit", "release", "review", "datetime")
+    assert all(isinstance(result[name], str) and result[name] for name in texts)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result["datetime"])
+    for name in ("score", "max-score"):
+        assert isinstance(result[name], int)
+        assert result[name] == sum(test[name] for test in result["tests"])
+    for test in result["tests"]:
+        assert isinstance(test["test-name"], str)
+        assert test["passed"] == (test["score"] == test["max-score"])
+
+
+def test_gradescope_gets_each_check_with_its_message() -> None:
+    result = elsewhere.gradescope(marks(events=["a-check: stopped after 20 s"]), 12.3)
+    check_gradescope(result)
+    assert [test["score"] for test in result["tests"]] == [2, 2, 1, 0]
+    assert result["tests"][0]["output"] == "Right."
+    assert [test["visibility"] for test in result["tests"]] == ["visible", "after_due_date"] * 2
+    assert (
+        result["output"] == "a-check: stopped after 20 s\n1 written answers are marked by hand and do not count here."
+    )
+
+
+def test_classroom_50_gets_each_check_and_no_message_of_a_hidden_one() -> None:
+    result = elsewhere.classroom50(marks(), RUNNER)
+    check_classroom50(result)
+    assert (result["score"], result["max-score"]) == (5, 6)
+    assert result["review"] == RUNNER["COMMIT_URL"]
+    assert "of -1 you make 1" not in json.dumps(result)
+
+
+def test_outside_its_runner_classroom_50_gets_nothing() -> None:
+    with pytest.raises(ValueError, match="COMMIT_URL not set"):
+        elsewhere.classroom50(marks(), {**RUNNER, "COMMIT_URL": ""})
+
+
+@pytest.fixture(scope="module")
+def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not zoo.PYTHON.exists():
+        if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
+            pytest.fail("needs .venv-grading: run `make grading-env`")
+        pytest.skip("needs .venv-grading: run `make grading-env`")
+    folder = tmp_path_factory.mktemp("assignments")
+    make_assignments.write_sources(folder, ["attention"])
+    make_assignments.make_release(folder)
+    return folder
+
+
+def grader_of(archive: Path, folder: Path) -> Path:
+    """The packed files where the grader puts them, with this machine's environments."""
+    with zipfile.ZipFile(archive) as packed:
+        packed.extractall(folder)
+        for entry in packed.infolist():
+            (folder / entry.filename).chmod(entry.external_attr >> 16 or 0o644)
+    for name in (".venv", ".venv-grading"):
+        (folder / name).symlink_to((ROOT / name).resolve())
+    return folder
+
+
+# What each is, and the exercises of the chapter on attention whose points it loses; the whole zoo goes through `make
+# grade` in test_grading.py.
+ROWS = {"right": (), "edited-tests": ("ex-attention-write",), "not-json": zoo.ALL_OF_IT, "nothing": zoo.ALL_OF_IT}
+
+
+@pytest.mark.deep
+def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, tmp_path: Path) -> None:
+    archive = export_autograder.for_gradescope("attention", assignments, tmp_path)
+    with zipfile.ZipFile(archive) as packed:
+        assert {"setup.sh", "run_autograder"} <= set(packed.namelist()), "at the root of the archive"
+        assert packed.getinfo("run_autograder").external_attr >> 16 & 0o111, "may be run"
+    place = tmp_path / "autograder"
+    source = grader_of(archive, place / "source")
+    release = zoo.load(assignments / "release" / "attention" / "attention.ipynb")
+    exercises = chapters(["attention"])["attention"][2]
+    right = zoo.solutions(exercises)
+    # Without a sandbox, as in a container that allows none: this machine's environments know another folder's package,
+    # which the copy's sandbox would not show.
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bash").symlink_to(shutil.which("bash") or "/bin/bash")
+    environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONPATH", "MPLBACKEND"}}
+    environment["PATH"] = str(tmp_path / "bin")
+    for name, loses in ROWS.items():
+        submission = place / name / "submission"
+        submission.mkdir(parents=True)
+        (place / name / "results").mkdir()
+        (place / name / "source").symlink_to(source)
+        if name == "right":
+            zoo.hand_in(submission, "my homework", zoo.answered(release, right))
+        elif name != "nothing":
+            zoo.hand_in(submission, "attention", zoo.ZOO[name].make(release, right))
+        command = [source / "run_autograder"]
+        given = environment | {"AUTOGRADER_ROOT": str(place / name), "JUPYTER_PREFER_ENV_PATH": "1"}
+        done = subprocess.run(command, env=given, capture_output=True, text=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        result = json.loads((place / name / "results" / "results.json").read_text("utf-8"))
+        check_gradescope(result)
+        machine = [one for one in exercises if one.is_graded_by_machine]
+        expected = sum(one.points for one in machine if one.label not in loses)
+        assert sum(test["score"] for test in result["tests"]) == expected, (name, result)
+        assert sum(test["max_score"] for test in result["tests"]) == sum(one.points for one in machine)
+        assert ("There is no notebook" in result["output"]) == (name == "nothing")
+
+
+def test_a_chapter_without_an_assignment_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no assignment 'poetry' in .*: run `make assignments`"):
+        export_autograder.for_gradescope("poetry", tmp_path, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_folder_for_classroom_50_is_whole(assignments: Path, tmp_path: Path) -> None:
+    folder = export_autograder.for_classroom50("attention", assignments, tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["autograder.py", "book.zip"]
+    compile((folder / "autograder.py").read_text("utf-8"), "autograder.py", "exec")
+    with zipfile.ZipFile(folder / "book.zip") as packed:
+        names = set(packed.namelist())
+    assert {"workshop/course/grade_one.py", "assignments/source/attention/attention.ipynb"} <= names

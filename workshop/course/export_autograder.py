@@ -1,0 +1,140 @@
+"""Pack the marking of a chapter for another grader.
+
+    python -m workshop.course.export_autograder gradescope attention      a zip to upload
+    python -m workshop.course.export_autograder classroom50 attention     a folder for its autograders/
+
+Needs `make assignments`. What is packed holds the solutions and the hidden checks: Gradescope keeps it to itself;
+Classroom 50 brings it to the runner of a student's own repository, where a student who looks for it can read it.
+"""
+
+import argparse
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ("pyproject.toml", "README.md", "LICENSE", "requirements-lock.txt", "requirements-grading-lock.txt")
+PACKAGES = ("transformer_lib", "workshop")
+# No GPU there: PyTorch without CUDA is a tenth of the download.
+INSTALL = """\
+export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+"$python" workshop/environment/make_env.py
+"$python" workshop/environment/make_env.py --grading
+"""
+SETUP = """\
+#!/usr/bin/env bash
+# Run once by Gradescope, as root on Ubuntu, when the autograder is uploaded.
+set -euo pipefail
+apt-get update -qq
+apt-get install -y -qq bubblewrap
+for version in 3.13 3.12 3.11; do
+  if apt-get install -y -qq "python$version" "python$version-venv"; then
+    python="python$version"
+    break
+  fi
+done
+cd /autograder/source
+"""
+RUN = """\
+#!/usr/bin/env bash
+# Run by Gradescope for each submission.
+set -euo pipefail
+root=${{AUTOGRADER_ROOT:-/autograder}}
+cd "$root/source"
+exec .venv-grading/bin/python -m workshop.course.grade_one "$root/submission" \\
+  --chapter {chapter} --form gradescope --out "$root/results/results.json"
+"""
+AUTOGRADER = '''\
+"""Run by Classroom 50 for each submission, in the student's checkout; writes result.json there."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+CHECKOUT, HERE = Path.cwd(), Path(__file__).resolve().parent
+BOOK = HERE / "book"
+zipfile.ZipFile(HERE / "book.zip").extractall(BOOK)
+environment = {{**os.environ, "PIP_EXTRA_INDEX_URL": "https://download.pytorch.org/whl/cpu"}}
+for options in ([], ["--grading"]):
+    command = [sys.executable, "workshop/environment/make_env.py", *options]
+    subprocess.run(command, cwd=BOOK, env=environment, check=True)
+command = [".venv-grading/bin/python", "-m", "workshop.course.grade_one", str(CHECKOUT), "--chapter", "{chapter}"]
+command += ["--form", "classroom50", "--out", str(CHECKOUT / "result.json")]
+sys.exit(subprocess.run(command, cwd=BOOK, check=False).returncode)
+'''
+
+
+def copy_book(chapter: str, assignments: Path, to: Path) -> None:
+    """Everything that the marking of a chapter needs.
+
+    Raises:
+        ValueError: a chapter without an assignment.
+    """
+    if not (assignments / "release" / chapter / f"{chapter}.ipynb").exists():
+        known = ", ".join(sorted(path.name for path in assignments.glob("release/*/"))) or "none yet"
+        raise ValueError(f"no assignment {chapter!r} in {assignments}: run `make assignments`; there are: {known}")
+    for name in FILES:
+        shutil.copy(ROOT / name, to)
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for kind in ("source", "release"):
+        shutil.copytree(assignments / kind / chapter, to / "assignments" / kind / chapter)
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """Pack the files of a folder, those of its top at the root of the archive; what may be run stays so."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            packed.write(path, path.relative_to(folder).as_posix())
+
+
+def write_script(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8", newline="\n")
+    path.chmod(0o755)
+
+
+def for_gradescope(chapter: str, assignments: Path, out: Path) -> Path:
+    """The zip to upload."""
+    archive = out / f"{chapter}-gradescope.zip"
+    with tempfile.TemporaryDirectory() as place:
+        copy_book(chapter, assignments, Path(place))
+        write_script(Path(place, "setup.sh"), SETUP + INSTALL)
+        write_script(Path(place, "run_autograder"), RUN.format(chapter=chapter))
+        pack(Path(place), archive)
+    return archive
+
+
+def for_classroom50(chapter: str, assignments: Path, out: Path) -> Path:
+    """The folder of the assignment's autograder."""
+    folder = out / f"{chapter}-classroom50"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as place:
+        copy_book(chapter, assignments, Path(place))
+        pack(Path(place), folder / "book.zip")
+    write_script(folder / "autograder.py", AUTOGRADER.format(chapter=chapter))
+    return folder
+
+
+FORMS = {"gradescope": for_gradescope, "classroom50": for_classroom50}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or ""), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("form", choices=FORMS)
+    parser.add_argument("chapters", nargs="+")
+    parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
+    parser.add_argument("--out", type=Path, default=Path(), help="default: here")
+    given = parser.parse_args()
+    try:
+        for chapter in given.chapters:
+            print(FORMS[given.form](chapter, given.assignments, given.out))
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+if __name__ == "__main__":
+    main()

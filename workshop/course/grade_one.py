@@ -1,0 +1,77 @@
+"""Grade one submission for another grader, which reads the result from a file.
+
+    .venv-grading/bin/python -m workshop.course.grade_one FOLDER --chapter attention --form gradescope --out FILE
+
+The newest notebook in the folder counts; without one, the result says so. It ends with an error, and writes nothing,
+where the grader itself failed: that is no mark.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from workshop.course.grade import ROOT, run
+from workshop.course.grading import elsewhere
+from workshop.course.grading.sandbox import Limits
+
+FORMS = ("gradescope", "classroom50")
+
+
+def newest_notebook(folder: Path) -> Path | None:
+    """What the student handed in; checkpoints of Jupyter and hidden folders are not it."""
+    found = [
+        path
+        for path in folder.rglob("*.ipynb")
+        if path.is_file() and not path.is_symlink() and not any(p.startswith(".") for p in path.parts)
+    ]
+    return max(found, key=lambda path: (path.stat().st_mtime, path.name), default=None)
+
+
+def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> elsewhere.Marks:
+    """The marks of what lies in a folder, as `make grade` would give them.
+
+    Raises:
+        SystemExit: the grader failed.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        handed_in = Path(place, "in", "student", chapter, f"{chapter}.ipynb")
+        handed_in.parent.mkdir(parents=True)
+        notebook = newest_notebook(folder)
+        if notebook:
+            shutil.copyfile(notebook, handed_in)
+        else:
+            handed_in.touch()  # graded as an empty file is
+        marks = run(Path(place, "in"), assignments, Path(place, "out"), chapter, limits, 1)[chapter]
+    if not marks or marks[0].error:
+        raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
+    if notebook is None:
+        marks[0].events = [f"There is no notebook (.ipynb) among the files: hand in {chapter}.ipynb."]
+    return marks[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or ""), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("submission", type=Path, help="the folder of what was handed in")
+    parser.add_argument("--chapter", required=True)
+    parser.add_argument("--form", choices=FORMS, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="the file to write")
+    parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
+    given = parser.parse_args()
+    start = time.monotonic()
+    marks = graded(given.submission, given.chapter, given.assignments, Limits())
+    try:
+        if given.form == "gradescope":
+            content = elsewhere.gradescope(marks, time.monotonic() - start)
+        else:
+            content = elsewhere.classroom50(marks, os.environ)
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+    given.out.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

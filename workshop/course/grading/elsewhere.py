@@ -1,0 +1,81 @@
+"""The marks of one submission in the formats of other graders: Gradescope, and Classroom 50 on GitHub.
+
+Written from their published descriptions, https://gradescope-autograders.readthedocs.io/en/latest/specs/ and
+https://github.com/foundation50/classroom50/wiki/Advanced-Autograding.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from workshop.course.grading.marks import Marks
+
+HIDDEN = "-hidden"
+BY_HAND = "{count} written answers are marked by hand and do not count here."
+IDENTITY = {"classroom": "CLASSROOM", "assignment": "ASSIGNMENT", "submission": "SUBMISSION_TAG"}
+
+
+def checks(marks: Marks) -> list[str]:
+    """The parts that a machine marks; a written answer has no check."""
+    return [name for name in marks.maximum if name.endswith(("-check", HIDDEN))]
+
+
+def _remarks(marks: Marks) -> str:
+    written = len(marks.maximum) - len(checks(marks))
+    return "\n".join([*marks.events, *([BY_HAND.format(count=written)] if written else [])])
+
+
+def gradescope(marks: Marks, seconds: float) -> dict[str, Any]:
+    """The content of results.json; a hidden check shows its message after the due date."""
+    return {
+        "execution_time": round(seconds),
+        "output": _remarks(marks),
+        "stdout_visibility": "hidden",
+        "tests": [
+            {
+                "name": name,
+                "score": marks.points[name],
+                "max_score": marks.maximum[name],
+                "output": marks.outcomes.get(name, ""),
+                "visibility": "after_due_date" if name.endswith(HIDDEN) else "visible",
+            }
+            for name in checks(marks)
+        ],
+    }
+
+
+def classroom50(marks: Marks, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The content of result.json, of the form classroom50/result/v1.
+
+    Args:
+        environment: the variables that the runner sets.
+
+    Raises:
+        ValueError: a variable that is not set.
+    """
+    wanted = [*IDENTITY.values(), "COMMIT_URL", "RELEASE_URL"]
+    if unset := [name for name in wanted if not environment.get(name)]:
+        raise ValueError(f"{', '.join(unset)} not set: Classroom 50's runner sets them, so let it start this")
+    tests = [
+        {
+            "test-name": name,
+            "passed": marks.points[name] == marks.maximum[name],
+            "score": int(marks.points[name]),
+            "max-score": int(marks.maximum[name]),
+            # Read at once, in the student's own repository: of a hidden check it says no more than whether it passed.
+            "output": "" if name.endswith(HIDDEN) else marks.outcomes.get(name, ""),
+        }
+        for name in checks(marks)
+    ]
+    return {
+        "schema": "classroom50/result/v1",
+        **{field: environment[name] for field, name in IDENTITY.items()},
+        "commit": environment["COMMIT_URL"],
+        "release": environment["RELEASE_URL"],
+        "review": environment.get("REVIEW_URL") or environment["COMMIT_URL"],
+        "datetime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "score": sum(test["score"] for test in tests),
+        "max-score": sum(test["max-score"] for test in tests),
+        "tests": tests,
+        "remarks": _remarks(marks),
+    }
