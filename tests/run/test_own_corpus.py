@@ -59,8 +59,8 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        (b"a\nb\nc\n", b"x\n", "a.fr has 3 lines; .*b.cs has 1 lines; .* but line 2 of .*a.fr has no partner"),
-        (b"a\n", b"x\ny\nz", "a.fr has 1 lines; .*b.cs has 3 lines; .* but line 2 of .*b.cs has no partner"),
+        (b"a\nb\nc\n", b"x\n", "lines: 3 in .*a.fr, 1 in .*b.cs; .* but line 2 of .*a.fr has no partner"),
+        (b"a\n", b"x\ny\nz", "lines: 1 in .*a.fr, 3 in .*b.cs; .* but line 2 of .*b.cs has no partner"),
         (b"a\n\nc\n", b"x\ny\nz\n", r"a.fr, line 2 is empty; delete the pair, or clean \(--clean\)"),
         (b"a\nb\n", b"x\n \t \n", "b.cs, line 2 is empty"),
         (b"a\nb \xe9t\xe9\n", b"x\ny\n", "a.fr, line 2, byte 3: 0xe9 is not UTF-8; convert the file, as with iconv"),
@@ -77,8 +77,8 @@ def test_an_error_in_two_files_is_named_with_its_line_and_a_remedy(tmp_path, sou
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a\tx\nb\n", "c.tsv, line 2 has 1 columns with tabs between, not 2; write the source, a tab, the target"),
-        ("a\tx\tby Ann\n", "c.tsv, line 1 has 3 columns .* cut -f 1,2 takes the first two"),
+        ("a\tx\nb\n", "c.tsv, line 2 has 0 tabs, not one; write the source, a tab, the target"),
+        ("a\tx\tby Ann\n", "c.tsv, line 1 has 2 tabs, not one; .* cut -f 1,2 takes the first two"),
         ("a\tx\nb\t\n", "c.tsv, line 2, target is empty"),
         ("\tx\n", "c.tsv, line 1, source is empty"),
     ],

@@ -38,7 +38,7 @@ def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
     for number, line in enumerate(texts, start=1):
         sides = line.split("\t")
         if len(sides) != 2:
-            found = f"{name}, line {number} has {len(sides)} columns with tabs between, not 2"
+            found = f"{name}, line {number} has {len(sides) - 1} tabs, not one"
             raise ValueError(f"{found}; write the source, a tab, the target: cut -f 1,2 takes the first two columns")
         yield sides[0].strip(), sides[1].strip()
 
@@ -86,9 +86,9 @@ class TextPairs:
                 longer = self.files[source is None]
                 counts = [number - 1, number + sum(1 for side in sides for _ in side)]
                 counts = counts if source is None else counts[::-1]
-                found = "; ".join(f"{file} has {count:,} lines" for file, count in zip(self.files, counts, strict=True))
+                found = ", ".join(f"{count:,} in {file}" for file, count in zip(self.files, counts, strict=True))
                 which = f"line {number:,} of {longer} has no partner"
-                raise ValueError(f"{found}; line i of one must translate line i of the other, but {which}")
+                raise ValueError(f"lines: {found}; line i of one must translate line i of the other, but {which}")
             yield source.strip(), target.strip()
 
     def _lines(self, file: str | Path) -> Iterator[str]:
@@ -127,10 +127,8 @@ class Corpus:
             hashes.append(hash((source, target)))
             faults.append(_fault(source, target, limits) if limits else "")
             equal += source == target
-        if faults and equal == len(faults):
-            raise ValueError(
-                f"{_name(pairs)}: both sides of every pair are the same text; name the file of each language"
-            )
+        if isinstance(pairs, TextPairs) and faults and equal == len(faults):
+            raise ValueError(f"{pairs}: both sides of every pair are the same text; name the file of each language")
         if limits:
             first = np.unique(hashes, return_index=True)[1]
             for i in np.delete(np.arange(len(faults)), first).tolist():
