@@ -25,21 +25,21 @@ def page(context: BrowserContext) -> Iterator[Page]:
     page.close()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_no_button_is_dead(page: Page, origins: dict[str, str], width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
+def test_no_button_is_dead(page: Page, origins: dict[str, str]) -> None:
     dead = {}
     for name in PAGES:
         page.goto(origins["http"] + name, wait_until="load")
         assert page.evaluate("matchMedia('(scripting: none)').matches")
-        dead[name] = page.evaluate(DEAD)
-    assert dead == {name: [] for name in PAGES}
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            dead[name, width] = page.evaluate(DEAD)
+    assert {place: found for place, found in dead.items() if found} == {}
 
 
 def test_the_menus_open_by_pointer_and_by_keyboard(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(origins["http"] + "book/attention.html", wait_until="load")
-    for menu in page.locator(".dropdown").all():
+    for menu in page.locator(".dropdown:has(> .dropdown-toggle)").all():
         link = menu.locator(".dropdown-menu a").first
         assert not link.is_visible()
         menu.locator(".dropdown-toggle").hover()
