@@ -27,9 +27,10 @@ SECONDS = 900.0  # for the tests of one file; a fault that makes them take longe
 # The tests of a file have its name. Where those of another file are meant to judge it too, that file stands here.
 JUDGES = {
     "attention.py": ["paper/test_transformer.py"],
-    "config.py": ["paper/test_transformer.py"],
-    "layers.py": ["paper/test_transformer.py"],
+    "config.py": ["paper/test_paper_tables.py", "paper/test_transformer.py"],
+    "layers.py": ["paper/test_transformer.py", "paper/test_decoding.py"],
     "loss.py": ["paper/test_fast.py"],
+    "transformer.py": ["paper/test_decoding.py"],
     "interop/conversion.py": ["run/test_interop.py"],
     "interop/marian.py": ["run/test_interop.py"],
     "interop/torch.py": ["run/test_interop.py"],

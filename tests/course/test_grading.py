@@ -130,6 +130,7 @@ def visit(assignments: Path, folder: Path, out: Path, is_deep: bool) -> str:
     for name, animal in zoo.ZOO.items():
         if animal.is_deep == is_deep and (is_walled or not animal.is_held_by_walls):
             zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
+    zoo.MADE_BY_A_PICKLE.unlink(missing_ok=True)
     others = [name for name in EXERCISES if name != "attention"]
     if others:
         zoo.hand_in(folder / "other" / "attention", "attention", released(assignments, others[0]))
@@ -176,6 +177,10 @@ def test_no_process_of_a_submission_outlives_it(visited: Visit) -> None:
     programs = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert programs or not Path("/proc/self").exists()
     assert not [line for line in programs if zoo.SLEEP.encode() in line]
+
+
+def test_the_grader_loads_no_pickle_of_a_submission(visited: Visit) -> None:
+    assert not zoo.MADE_BY_A_PICKLE.exists()
 
 
 def test_a_flood_of_output_stays_small_on_disk(visited: Visit) -> None:

@@ -265,6 +265,12 @@ def test_additive_attention_respects_the_mask():
     assert (weights[mask] > 0).all()
 
 
+@pytest.mark.parametrize("sizes", [(0, 4, 4), (4, -1, 4), (4, 4, 0)])
+def test_additive_attention_of_no_size_is_refused(sizes):
+    with pytest.raises(ValueError, match=f"= {min(sizes)} must be an integer of at least 1"):
+        AdditiveAttention(*sizes)
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("mask", "message"),

@@ -1,9 +1,12 @@
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 
 from transformer_lib import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
 from transformer_lib.config import config_from_dict
+from transformer_lib.decoding import Hypothesis
+from transformer_lib.run.run_config import RunConfig
+from transformer_lib.training import StepRecord
 
 
 @pytest.mark.parametrize(
@@ -68,6 +71,16 @@ def test_configs_are_frozen_and_keyword_only():
         BASE.d_model = 1
     with pytest.raises(TypeError):
         TransformerConfig(100)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [StepRecord(1, 2.0, 0.1, 30, 0.5), Hypothesis([2], -1.0, -1.0), TrainingConfig(), RunConfig()],
+    ids=lambda record: type(record).__name__,
+)
+def test_a_record_cannot_be_changed(record):
+    with pytest.raises(FrozenInstanceError):
+        setattr(record, fields(record)[0].name, 1)
 
 
 @pytest.mark.paper("adam", "eq-3", "label-smoothing", "batching")

@@ -1,5 +1,6 @@
 """Each faster form equals its plain one, and training takes them."""
 
+import inspect
 import math
 
 import pytest
@@ -83,6 +84,11 @@ def test_in_bfloat16_the_kernel_and_the_formula_agree_with_their_gradients(monke
         found.append([output.detach().float(), *(w.grad.float() for w in layer.parameters())])
     for written_out, kernel in zip(*found, strict=True):
         torch.testing.assert_close(written_out, kernel, rtol=0.05, atol=0.03 * float(kernel.abs().max()))
+
+
+def test_the_fast_loss_has_the_defaults_of_the_plain_one():
+    ours, plain = (inspect.signature(module.token_losses).parameters.values() for module in (fast, loss))
+    assert [(p.name, p.default) for p in ours] == [(p.name, p.default) for p in plain]
 
 
 def test_dropout_drops_the_share_it_should_and_keeps_the_mean():

@@ -94,6 +94,16 @@ def test_with_noise_the_lengths_of_a_batch_are_alike_but_not_equal():
 
 
 @pytest.mark.paper("batching")
+def test_without_a_choice_there_is_no_noise():
+    pairs = [([3] * (i % 37 + 1), [4] * (i % 37 + 1)) for i in range(370)]
+    default, exact, noisy = (
+        [batch.source.tolist() for batch in token_batches(pairs, 100, **choice)]
+        for choice in ({}, {"length_noise": 0.0}, {"length_noise": 1.0})
+    )
+    assert default == exact != noisy
+
+
+@pytest.mark.paper("batching")
 def test_the_seed_fixes_the_order():
     pairs = [([3] * (i % 7 + 1), [4] * (i % 5 + 1)) for i in range(200)]
 

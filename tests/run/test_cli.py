@@ -192,10 +192,10 @@ def test_a_record_that_is_a_link_is_refused(translator, tmp_path, capsys):
 
 
 def test_control_characters_never_break_a_line(translator, monkeypatch, capsys):
-    monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: ["a\nb\x1b[2Jc\u2028d\x85e ü"])
+    monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: ["a\nb\x1b[2Jc\u2028d\x85e\u2029f ü"])
     monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
     assert run("translate", translator, "--device", "cpu") == 0
-    assert capsys.readouterr().out == "a b [2Jc d e ü\n"
+    assert capsys.readouterr().out == "a b [2Jc d e f ü\n"
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout"])
@@ -379,6 +379,16 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, me
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 130
     assert message in capsys.readouterr().err
     assert (tmp_path / "checkpoints" / "step-000003.safetensors").exists() == (steps > 3)
+
+
+def test_an_interrupted_translation_says_that_it_stopped(translator, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli.Translator, "translate", interrupted)
+    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    assert run("translate", translator, "--device", "cpu") == 130
+    assert capsys.readouterr().err == "stopped\n"
 
 
 def test_minutes_are_minutes(tmp_path, monkeypatch):

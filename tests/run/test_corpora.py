@@ -157,6 +157,7 @@ def test_a_split_by_english_sentence_ignores_marks_and_capitals():
     assert again[0] not in found["train"] + found["val"]
     assert again[1] not in found["train"]  # its German is that of a held-out sentence
     assert len(found["train"]) + len(found["val"]) + len(found["test"]) == 600
+    assert found["val"] == [("Word 113.", "Wort 113."), ("Word 313.", "Wort 313.")]  # as in every recorded run
 
 
 def test_sides_of_different_length_are_refused():

@@ -144,6 +144,11 @@ def assert_same(model, peer, source, target):
     torch.testing.assert_close(found[real], expected[real], rtol=1e-5, atol=1e-5)
 
 
+def test_a_table_of_three_positions_is_enough_to_be_checked():
+    model = from_torch(stacks(), TOKENS, positions=torch.randn(3, 8))
+    assert model.config.max_positions == 3
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_parts_of_a_translator_keep_their_function(seed):
     torch.manual_seed(seed)

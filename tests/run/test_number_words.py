@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 
 from transformer_lib.data import english_number, german_number, load_pairs
@@ -78,6 +80,14 @@ def test_no_number_is_in_two_splits():
     assert not splits["train"] & splits["test"]
     assert not splits["train"] & splits["val"]
     assert not splits["val"] & splits["test"]
+
+
+def test_every_number_of_digits_is_as_likely_where_there_are_enough():
+    names = [english for split in ("train", "val", "test") for english, _ in number_pairs(split)]
+    digits = Counter(len(str(value(name))) for name in names)
+    assert [digits[n] for n in (1, 2, 3)] == [10, 90, 900]  # all there are
+    # The rest in equal draws; the more numbers there are, the fewer draws are repeats.
+    assert 5000 < digits[4] < digits[5] < digits[6] < 8500
 
 
 def test_the_corpus_is_the_same_every_time_and_reads_both_ways():

@@ -57,6 +57,13 @@ def test_beam_and_alpha_reach_the_search(small, monkeypatch):
     assert [(s["beam_size"], s["alpha"]) for s in seen] == [(1, 0.6), (3, 1.4), (5, "length")]
 
 
+def test_a_bar_is_drawn_only_where_it_is_asked_for(small, capsys):
+    small.translate(SENTENCES)
+    assert capsys.readouterr().err == ""
+    small.translate(SENTENCES, progress=True)
+    assert "translating" in capsys.readouterr().err
+
+
 def test_two_tokenizers_stay_two(small, tmp_path):
     small.target_tokenizer = WordTokenizer.train([*SENTENCES, "drei vier"])
     config = replace(small.model.config, vocabulary_size=9, source_vocabulary_size=7)

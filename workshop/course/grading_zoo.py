@@ -3,7 +3,9 @@
 import copy
 import json
 import os
+import shlex
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -334,13 +336,15 @@ SCRIPTS = r"""
 
 $\text{</math><script>document.title = 1</script>}$ and $\href{javascript:document.title=1}{x}$ and $\frac{a}{b}$
 """
-WIRE = """
+# A grader that unpickled what a submission sends would make this file.
+MADE_BY_A_PICKLE = Path(tempfile.gettempdir(), "made-by-a-pickle-that-the-grader-loaded")
+WIRE = f"""
 import base64, os, pickle, sys
 from workshop.course.grading import wire
 class Bomb:
     def __reduce__(self):
-        return os.system, ("touch /tmp/bomb",)
-{body}
+        return os.system, ({"touch " + shlex.quote(str(MADE_BY_A_PICKLE))!r},)
+{{body}}
 """
 ALL_OF_IT = tuple(f"ex-attention-{name}" for name in ("predict", "write", "bug", "sharpness"))
 NOTHING_COUNTS = "graded as if nothing had been handed in"

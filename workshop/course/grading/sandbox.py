@@ -24,7 +24,7 @@ SYSTEM += ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/loc
 OWN = (ROOT / "transformer_lib", HERE / "inside.py", HERE / "wire.py")
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL")
 FOLDERS = 4  # all files of a submission together may be so many times as large as one
-HOME = "/tmp/home"
+HOME = "/tmp/submission"  # there alone: the home folder and the working folder of what runs
 WITHOUT = "GRADING_WITHOUT_SANDBOX"  # a variable that is 1 where there is none; where it is not set, none means failure
 UNPROTECTED = """\
 NO SANDBOX: {why}. Until there is one, a submission can read, change and delete what you can, the solutions and the

@@ -1,0 +1,57 @@
+"""The built site where JavaScript is switched off: what still stands on a page still works.
+
+Needs `make book` and Chromium, as conftest.py says.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from browser import PAGES
+from playwright.sync_api import BrowserContext, Page
+
+pytestmark = pytest.mark.slow
+
+CONTROLS = "button, input, select, textarea, [role=button], [onclick], [tabindex]:not(a, div.cell_output, pre)"
+DEAD = f"""() => [...document.querySelectorAll('{CONTROLS}')].filter(control =>
+    control.checkVisibility({{ visibilityProperty: true }}) && !control.matches('.dropdown-toggle')
+).map(control => control.outerHTML.slice(0, 120))"""
+
+
+@pytest.fixture(scope="module")
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+    yield page
+    page.close()
+
+
+def test_no_button_is_dead(page: Page, origins: dict[str, str]) -> None:
+    dead = {}
+    for name in PAGES:
+        page.goto(origins["http"] + name, wait_until="load")
+        assert page.evaluate("matchMedia('(scripting: none)').matches")
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            dead[name, width] = page.evaluate(DEAD)
+    assert {place: found for place, found in dead.items() if found} == {}
+
+
+def test_the_menus_open_by_pointer_and_by_keyboard(page: Page, origins: dict[str, str]) -> None:
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.goto(origins["http"] + "book/attention.html", wait_until="load")
+    for menu in page.locator(".dropdown:has(> .dropdown-toggle)").all():
+        link = menu.locator(".dropdown-menu a").first
+        assert not link.is_visible()
+        menu.locator(".dropdown-toggle").hover()
+        assert link.is_visible()
+        page.mouse.move(0, 600)
+        menu.locator(".dropdown-toggle").focus()
+        assert link.is_visible()
+        page.keyboard.press("Tab")
+        assert link.evaluate("link => link === document.activeElement")
+        page.locator("body").evaluate("() => document.activeElement.blur()")
+
+
+def test_the_page_of_the_translator_says_what_it_needs(page: Page, origins: dict[str, str]) -> None:
+    page.goto(origins["http"] + "book/live.html", wait_until="load")
+    assert "needs JavaScript" in page.inner_text("#live-translator noscript")
