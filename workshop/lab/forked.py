@@ -1,6 +1,6 @@
 """Pytest in a process forked from one that has imported torch already: a run costs a second instead of six.
 
-The process that is forked never imports the library, so that each run meets the copy in its own folder.
+The process that is forked never imports the library, so each run imports the copy in its own folder.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-PRELOADED = ["numpy", "torch", "safetensors.torch", "tokenizers"]  # and no plugin of pytest: it imports those itself
+PRELOADED = ["numpy", "torch", "safetensors.torch", "tokenizers"]  # pytest imports its plugins itself
 
 
 class Done(NamedTuple):
@@ -28,7 +28,7 @@ def _run(folder: str, arguments: list[str], report: str) -> None:
         os.dup2(file.fileno(), 2)
         with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
             status = pytest.main(["-o", f"pythonpath={folder}", *arguments])
-    os._exit(int(status))  # what the fork inherited is not tidied up twice
+    os._exit(int(status))  # without the exit handlers that the fork inherited
 
 
 def run_pytest(folder: Path, arguments: list[str], timeout: float = 300.0) -> Done:
