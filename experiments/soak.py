@@ -13,15 +13,15 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
-from transformer_lib.data import WordTokenizer, in_background, load_pairs
+from transformer_lib.data import in_background
 from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import provenance, write_result
+from workshop.lab.small_model import SIZES, number_words
 
 CHECKPOINT_EVERY, DECODE_EVERY = 200, 100
 
@@ -63,12 +63,11 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    pairs = load_pairs("number_words", "train", "en", "de")
-    tokenizer = WordTokenizer.train(side for pair in pairs for side in pair)
-    ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
+    words = number_words()
+    pairs, tokenizer = words.learned, words.tokenizer
+    ids = words.ids(pairs)
     settings = TrainingConfig(num_steps=10**9, batch_tokens=1500, warmup_steps=600)
-    sizes: dict[str, Any] = {"num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16}
-    model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **sizes))
+    model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **SIZES))
     optimizer = adam(model, settings)
     noted: list[dict[str, float]] = []
     started = last_note = time.monotonic()
@@ -108,7 +107,7 @@ def main() -> None:
     minutes = [note["minute"] for note in settled]
     result = {
         "what": "one process that trains, writes and reads checkpoints and decodes, noted every minute",
-        "model": sizes,
+        "model": SIZES,
         "slopes_per_hour_after_the_first_third": {
             name: round(slope_per_hour(minutes, [note[name] for note in settled]), 4)
             for name in ("resident_mb", "in_use_mb", "python_blocks", "tokens_per_cpu_second", "loss_nats_per_token")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks import work
+
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ROOT / "benchmarks"
 
 
 def test_the_batches_are_those_of_the_seed():
-    from benchmarks import work
-
     first, again = work.training_batches(work.FULL), work.training_batches(work.FULL)
     for one, other in zip(first, again, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(one[:3], other[:3], strict=True))
@@ -25,8 +25,6 @@ def test_the_batches_are_those_of_the_seed():
 
 
 def test_the_batches_have_the_promised_sizes():
-    from benchmarks import work
-
     shape = work.FULL.shape
     assert (shape.d_model, shape.num_layers, shape.num_heads, shape.d_ff) == (256, 3, 8, 1024)
     assert (shape.vocabulary, shape.p_drop) == (8000, 0.1)
@@ -46,8 +44,6 @@ def test_the_batches_have_the_promised_sizes():
 
 
 def test_sentences_of_a_gpu_batch_are_of_like_length():
-    from benchmarks import work
-
     for batch in work.training_batches(work.work_on_gpu("base")):
         lengths = (batch.target_output != work.PAD).sum(1)
         assert lengths.max() - lengths.min() <= 4
@@ -63,7 +59,6 @@ def test_a_ratio_is_taken_within_each_round():
 
 
 def test_a_peer_whose_loss_does_not_fall_is_refused():
-    from benchmarks import work
     from benchmarks.peers.torch_nn import Peer
     from benchmarks.worker import Training
 
@@ -79,15 +74,11 @@ def test_a_peer_whose_loss_does_not_fall_is_refused():
 
 @pytest.mark.parametrize("losses", [[3.0, 2.0, math.nan, 1.0], [2.0, 2.0, 2.0, 2.0], [1.0, 2.0]])
 def test_losses_that_do_not_fall_are_refused(losses):
-    from benchmarks import work
-
     with pytest.raises(work.WrongWorkError):
         work.check_losses(losses)
 
 
 def test_output_that_ends_early_is_refused():
-    from benchmarks import work
-
     work.check_generated([[5, 6], [7, 8]], 2, 2)
     with pytest.raises(work.WrongWorkError, match=r"the work is 2 times 2"):
         work.check_generated([[5, 6], [7]], 2, 2)
@@ -96,8 +87,6 @@ def test_output_that_ends_early_is_refused():
 
 
 def test_logits_of_another_shape_are_refused():
-    from benchmarks import work
-
     batch = work.training_batches(work.TINY)[0]
     with pytest.raises(work.WrongWorkError, match="the logits have shape"):
         work.check_logits((1, 2, 3), batch, work.TINY.shape.vocabulary)

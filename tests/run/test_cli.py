@@ -426,9 +426,9 @@ def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp
         monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
         assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1", "accumulate=3") == 0
         shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)  # the next one is to start as well
-    weights, dice = zip(*starts, strict=True)
+    weights, generators = zip(*starts, strict=True)
     assert weights[0] == weights[1] == weights[2]
-    assert len(set(map(tuple, dice))) == 3
+    assert len(set(map(tuple, generators))) == 3
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,10 @@ def test_flops_are_those_that_pytorch_counts():
     expected = sum(forward_flops(SIZES, [9] * 5, [4] * 5, whole_square=True).values())
     assert forward == expected
     assert both == 3 * expected
-    assert training_flops(SIZES, [9] * 5, [4] * 5) == 3 * sum(forward_flops(SIZES, [9] * 5, [4] * 5).values())
+
+
+def test_a_training_step_costs_three_forward_passes():
+    assert training_flops(SIZES, [9, 4], [3, 5]) == 3 * sum(forward_flops(SIZES, [9, 4], [3, 5]).values())
 
 
 def test_weights_gradients_and_adam_take_sixteen_bytes_a_parameter():

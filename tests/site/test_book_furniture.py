@@ -140,13 +140,11 @@ def test_a_list_of_numbers_is_not_cut_open() -> None:
     assert "1, 8" in short
 
 
-def test_a_social_picture_has_its_size_and_is_written_once(tmp_path: Path) -> None:
+def test_a_social_picture_has_its_size() -> None:
     data = book_cards.card("A title that takes more than one line", "Why? " * 30, "The model", "A book")
     with Image.open(io.BytesIO(data)) as picture:
         assert picture.size == (1200, 630)
     assert len(data) <= 60_000
-    assert book_cards.write_if_new(tmp_path / "social" / "a.png", data)
-    assert not book_cards.write_if_new(tmp_path / "social" / "a.png", data)
 
 
 def test_the_page_for_lost_readers_escapes_titles() -> None:

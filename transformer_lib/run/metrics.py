@@ -10,10 +10,10 @@ FILE = "metrics.jsonl"
 
 
 class Metrics:
-    """Writes the records and knows those of all steps so far.
+    """Writes the record of each step, and remembers the validations of all steps so far.
 
-    What stands in the file past steps_done is cut off: the checkpoint that the run goes on from does not know it.
-    Without a folder nothing is written.
+    Records of later steps than steps_done are removed: the run makes these steps again from its checkpoint. Without a
+    folder nothing is written.
 
     Raises:
         ValueError: metrics.jsonl is a link.
@@ -36,7 +36,7 @@ class Metrics:
                 break
             self._remember(record)
             kept += len(line)
-        self.file.truncate(kept)  # in place: a kill here leaves the file as it was, or cut
+        self.file.truncate(kept)  # in place, so that a kill here leaves either the old file or the shortened one
 
     def __enter__(self) -> "Metrics":
         return self

@@ -21,7 +21,7 @@ def whole(path: Path) -> Iterator[Path]:
     Raises:
         OSError: a full disk, a folder that cannot be written; what was there before is untouched.
     """
-    part = path.with_name(path.name + ".part")  # a folder: a killed save_file leaves a file of a name of its own
+    part = path.with_name(path.name + ".part")  # a folder: a killed save_file leaves a temporary file in it
     written = part / path.name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,6 +87,6 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def check_regular(path: Path) -> None:
-    """Raise ValueError for a folder, a FIFO or a device: to read one would fail, wait or not end."""
+    """Raise ValueError for a folder, a FIFO or a device: reading one would fail, wait or never end."""
     if path.exists() and not path.is_file():
         raise ValueError(f"{path} is no regular file; put one there")

@@ -49,7 +49,7 @@ class Translator:
     target: str
 
     def save(self, folder: Path, **more: str) -> None:
-        """Write everything but the weights, which the checkpoints hold; and what is to stand beside it."""
+        """Write translator.json: all but the weights, which the checkpoints hold, and the entries of `more`."""
         shared = self.target_tokenizer is self.source_tokenizer
         described = {
             "source": self.source,
@@ -113,7 +113,7 @@ class Translator:
             raise
         except BaseException as error:  # the tokenizers library panics with exceptions that are no Exception
             raise _altered(folder / DESCRIPTION, repr(error)) from error
-        # Before anything is allocated: a weight takes a byte at least, so the files show how many there can be.
+        # A weight takes at least one byte: too many for the files are refused before memory is allocated.
         run = run_checkpoints(folder)
         files = [folder / MODEL] if "weights" in described else run.paths() or run.last()
         weights, (room, largest) = count_parameters(config), max((path.stat().st_size, path) for path in files)
@@ -167,7 +167,7 @@ def pretrained_names() -> list[str]:
 
 
 def find_folder(folder: Path | str) -> Path:
-    """The folder itself; or, if there is none and the package brings a translator of this name, that one's."""
+    """The folder itself if it exists; otherwise the folder of the package's translator of this name, if it has one."""
     folder = Path(folder)
     return PRETRAINED / folder if not folder.exists() and str(folder) in pretrained_names() else folder
 

@@ -1,6 +1,6 @@
 """Pytest in a process forked from one that has imported torch already: a run costs one second instead of eight.
 
-The process that is forked never imports the library, so that each run meets the copy in its own folder.
+The process that is forked never imports the library, so each run imports the copy in its own folder.
 """
 
 import contextlib
@@ -10,18 +10,10 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
-PRELOADED = ["numpy.testing", "torch.testing", "safetensors.torch", "tokenizers", "sympy", "beartype.claw", "jaxtyping"]
-PRELOADED += [
-    "torch._dynamo",
-    "torch._inductor",
-    "torch.distributed",
-]  # what torch.compiler and a checkpoint bring along
-PRELOADED += ["pytest", "_pytest.unittest", "pytest_timeout", "xdist.plugin", "anyio.pytest_plugin"]
-PRELOADED += ["hypothesis.strategies", "hypothesis.internal.conjecture.engine", "_hypothesis_pytestplugin"]
-QUIET = [
-    "-W",
-    "ignore::pytest.PytestAssertRewriteWarning",
-]  # of plugins: they are imported before pytest can rewrite them
+PRELOADED = """numpy.testing torch.testing torch._dynamo torch._inductor torch.distributed safetensors.torch tokenizers
+sympy beartype.claw jaxtyping pytest _pytest.unittest pytest_timeout xdist.plugin anyio.pytest_plugin
+hypothesis.strategies hypothesis.internal.conjecture.engine _hypothesis_pytestplugin""".split()
+QUIET = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before pytest can rewrite them
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = 8 * 2**30  # bytes
 
@@ -44,7 +36,7 @@ def _run(folder: str, arguments: list[str], report: str) -> None:
         os.dup2(file.fileno(), 2)
         with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
             status = pytest.main([*QUIET, "-o", f"pythonpath={folder}", *arguments])
-    os._exit(int(status))  # what the fork inherited is not tidied up twice
+    os._exit(int(status))  # without the exit handlers that the fork inherited
 
 
 def run_pytest(folder: Path, arguments: list[str], timeout: float = 300.0) -> Done:

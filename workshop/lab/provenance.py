@@ -25,7 +25,7 @@ def _commit() -> str:
     return described.stdout.strip() or "unknown"
 
 
-COMMIT = _commit()  # at the start of the run: the tree may move on while it lasts
+COMMIT = _commit()  # noted at the start, because the repository may change during the run
 
 
 def provenance(seed: int, seconds: float) -> dict[str, Any]:

@@ -53,12 +53,12 @@ class Entry(NamedTuple):
 
     @property
     def state(self) -> dict[str, Any]:
-        """What is known of it: `state` is "waiting", "running", "done" or "failed"."""
+        """The recorded state of the run: `state` is "waiting", "running", "done" or "failed"."""
         path = self.folder / "state.json"
         return json.loads(path.read_text("utf-8")) if path.exists() else {"state": "waiting", "seconds": 0.0}
 
     def note(self, **about: Any) -> None:
-        """Write down what is known of it, whole or not at all."""
+        """Record more about the run. A kill leaves the old record or the new one."""
         part = self.folder / "state.json.part"
         part.write_text(json.dumps(self.state | about), encoding="utf-8")
         part.replace(self.folder / "state.json")
@@ -79,13 +79,13 @@ def entries(folder: Path) -> list[Entry]:
 
 
 def perform(entry: Entry) -> None:
-    """Run one entry to its end, from a clone made now unless it was begun before."""
+    """Run one entry to its end, in its clone, which is made at the first start."""
     entry.folder.mkdir(parents=True, exist_ok=True)
     if not entry.clone.exists():
         part = entry.folder / "clone.part"
         shutil.rmtree(part, ignore_errors=True)
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(part)], check=True)
-        shared = entry.folder.parent / "checkpoints"  # of all runs: one result may gather several
+        shared = entry.folder.parent / "checkpoints"  # of all runs, as a result may gather several
         shared.mkdir(exist_ok=True)
         (part / "checkpoints").symlink_to(shared.resolve(), target_is_directory=True)
         part.rename(entry.clone)
@@ -103,7 +103,7 @@ def perform(entry: Entry) -> None:
 
 
 def work(folder: Path, cores: int) -> None:
-    """Work on so many runs at once until none is left. The list may grow meanwhile."""
+    """Run the entries, so many at once, until none is left. The list may grow meanwhile."""
     begun: set[str] = set()
     lock = threading.Lock()
 
@@ -127,7 +127,7 @@ def work(folder: Path, cores: int) -> None:
 
 
 def locked(opened: IO[str]) -> bool:
-    """Take the lock of the queue, which a worker holds as long as it lives; False if one holds it."""
+    """Take the lock of the queue; False if a worker holds it, as it does until it ends."""
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

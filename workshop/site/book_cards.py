@@ -2,7 +2,6 @@
 
 import io
 import textwrap
-from pathlib import Path
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -49,12 +48,3 @@ def card(title: str, question: str, part: str, book: str) -> bytes:
     buffer = io.BytesIO()
     canvas.print_png(buffer, metadata={"Software": None})
     return packed(buffer.getvalue())
-
-
-def write_if_new(file: Path, data: bytes) -> bool:
-    """Write the file unless it holds these bytes; whether it was written."""
-    if file.exists() and file.read_bytes() == data:
-        return False
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(data)
-    return True

@@ -7,14 +7,14 @@ from string import Template
 from typing import Any
 from urllib.parse import urlsplit
 
-import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 
 from workshop.site import versions
 from workshop.site.address import Address
-from workshop.site.book_cards import card, write_if_new
+from workshop.site.book_cards import card
 from workshop.site.book_head import card_of, description_of, plain_text, question_of, tags
+from workshop.site.book_index import parts_of_book
 
 NOTEBOOKS = "_downloads/notebooks"
 ENTRANCE = """<!doctype html>
@@ -29,12 +29,6 @@ ENTRANCE = """<!doctype html>
 """
 
 
-def parts_of(toc: Path) -> list[tuple[str, list[str]]]:
-    """The parts of the book in order, each with its pages."""
-    parts = yaml.safe_load(toc.read_text("utf-8"))["parts"]
-    return [(part["caption"], [chapter["file"] for chapter in part["chapters"]]) for part in parts]
-
-
 def titles_of(app: Sphinx) -> dict[str, str]:
     return {name: plain_text(title) for name, title in app.env.titles.items()}
 
@@ -46,7 +40,9 @@ def write_cards(app: Sphinx, site: Path, parts: list[tuple[str, list[str]]]) -> 
     for page, title in titles.items():
         doctree = app.env.get_doctree(page)
         question = question_of(doctree)[0] or description_of(doctree)
-        write_if_new(site / card_of(page), card(title, question, part_of.get(page, "A book that runs"), book))
+        file = site / card_of(page)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(card(title, question, part_of.get(page, "A book that runs"), book))
 
 
 def sitemap(addresses: list[str]) -> str:
@@ -78,7 +74,7 @@ def write(app: Sphinx, exception: Exception | None, address: Address) -> None:
     if exception or app.builder.name != "html":
         return
     site, source = Path(app.outdir), Path(app.srcdir)
-    parts, titles = parts_of(source / "_toc.yml"), titles_of(app)
+    parts, titles = parts_of_book(source), titles_of(app)
     write_cards(app, site, parts)
     pages = [app.config.root_doc, *(page for _, names in parts for page in names)]
     (site / "sitemap.xml").write_text(sitemap([f"{address.home}{page}.html" for page in pages]), "utf-8")

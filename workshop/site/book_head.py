@@ -1,4 +1,4 @@
-"""The head of a page: what a search engine, and a link in a message, say of it.
+"""The head of a page: what a search engine, or a message with a link, shows of the page.
 
 The description is read from the question box at the top of a chapter, or its first paragraph, so that it cannot go
 stale. Addresses derive from `repository` in _config.yml.

@@ -2,24 +2,17 @@
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from docutils.nodes import make_id
 from pybtex.database import Entry, parse_file
 
-from workshop.site.myst_blocks import TARGET, Block, PageError, blocks, split_front_matter, walk
+from workshop.site.myst_blocks import TARGET, Block, PageError, blocks, end_of_front_matter, walk
 
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*$")
-NUMBERED = {
-    "code-cell": "Fig.",
-    "figure": "Fig.",
-    "exercise": "Exercise",
-    "exercise-start": "Exercise",
-    "table": "Table",
-    "list-table": "Table",
-}
+NUMBERED = {"figure": "Fig.", "exercise-start": "Exercise"}
 
 
 @dataclass
@@ -28,7 +21,6 @@ class Page:
 
     path: Path
     blocks: list[Block]
-    substitutions: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -50,40 +42,25 @@ class Label:
     page: str
     title: str = ""
     number: str = ""
-    is_equation: bool = False
 
 
 def read_page(path: Path) -> Page:
     lines = path.read_text("utf-8").splitlines()
-    front, start = split_front_matter(lines)
-    substitutions = (front.get("myst") or {}).get("substitutions") or {}
-    return Page(path, blocks(lines[start:], start + 1), substitutions)
+    start = end_of_front_matter(lines)
+    return Page(path, blocks(lines[start:], start + 1))
+
+
+def parts_of_book(root: Path) -> list[tuple[str, list[str]]]:
+    """The parts in the order of _toc.yml: the caption, and the paths of the pages without their ending."""
+    parts = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))["parts"]
+    return [(part["caption"], [chapter["file"] for chapter in part["chapters"]]) for part in parts]
 
 
 def pages_in_order(root: Path) -> list[Path]:
-    """The Markdown files of the book in the order of _toc.yml; the API's pages are none."""
-
-    def files(node: object) -> list[str]:
-        if isinstance(node, list):
-            return [name for item in node for name in files(item)]
-        if isinstance(node, dict):
-            own = [node[key] for key in ("root", "file") if key in node]
-            return own + [name for key in ("parts", "chapters", "sections") for name in files(node.get(key, []))]
-        return []
-
-    names = files(yaml.safe_load((root / "_toc.yml").read_text("utf-8")))
+    """The Markdown files of the book, the front page first; the pages of the API are none."""
+    front = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))["root"]
+    names = [front, *(name for _, names in parts_of_book(root) for name in names)]
     return [path for path in (root / f"{name}.md" for name in names) if path.exists()]
-
-
-def _is_counted(block: Block) -> bool:
-    """Whether the site gives this block a number."""
-    if block.name == "figure":
-        return bool(block.text.strip())
-    if block.name == "code-cell":
-        return bool(((block.options.get("mystnb") or {}).get("figure") or {}).get("caption"))
-    if block.name in {"table", "list-table"}:
-        return bool(block.argument)
-    return block.name in NUMBERED and "nonumber" not in block.options
 
 
 class Index:
@@ -100,33 +77,24 @@ class Index:
 
     def _read(self, page: Page) -> None:
         everything = walk(page.blocks)
-        equations = 0
         for i, block in enumerate(everything):
             if block.kind == "target" and (match := TARGET.match(block.body[0])):
                 self._add(match["label"], Label(page.name, self._heading_after(everything[i + 1 :])))
-            elif block.kind == "directive":
-                equations += block.name == "math" and "label" in block.options
-                number = str(equations) if block.name == "math" else self._count(block)
-                self._add_block(page, block, number)
-        for label in re.findall(r"\$\$\s*\(([\w:-]+)\)", page.path.read_text("utf-8")):
-            equations += 1
-            self._add(label, Label(page.name, number=str(equations), is_equation=True))
+            elif (block.options.get("mystnb") or {}).get("figure"):
+                raise PageError(f"{page.path.name}:{block.line}: a cell with a caption is not known in a notebook")
+            elif self._is_counted(block):
+                kind = NUMBERED[block.name]
+                self.counts[kind] += 1
+                number = self.numbers[page.name, block.line] = f"{kind} {self.counts[kind]}"
+                for option in (block.options.get("label"), block.options.get("name")):
+                    if option:
+                        self._add(str(option), Label(page.name, block.argument, number))
 
-    def _count(self, block: Block) -> str:
-        if not _is_counted(block):
-            return ""
-        kind = NUMBERED[block.name]
-        self.counts[kind] += 1
-        return f"{kind} {self.counts[kind]}"
-
-    def _add_block(self, page: Page, block: Block, number: str) -> None:
-        if tag := re.search(r"\\tag\{([^}]*)\}", block.text if block.name == "math" else ""):
-            number = tag[1]
-        self.numbers[page.name, block.line] = number
-        figure = (block.options.get("mystnb") or {}).get("figure") or {} if block.name == "code-cell" else {}
-        for option in (block.options.get("label"), block.options.get("name"), figure.get("name")):
-            if option:
-                self._add(str(option), Label(page.name, block.argument, number, block.name == "math"))
+    @staticmethod
+    def _is_counted(block: Block) -> bool:
+        """Whether the site gives this block a number."""
+        has_words = block.name != "figure" or block.text.strip()
+        return bool(block.name in NUMBERED and "nonumber" not in block.options and has_words)
 
     def _add(self, label: str, place: Label) -> None:
         self.labels[label.lower()] = place
@@ -148,8 +116,7 @@ class Index:
         """The address of a label below the folder of chapters on the site."""
         if (place := self.place(label)) is None:
             return None
-        anchor = f"equation-{make_id(label)}" if place.is_equation else make_id(label)
-        return f"{place.page}.html#{anchor}"
+        return f"{place.page}.html#{make_id(label)}"
 
     def citation(self, key: str, textual: bool) -> str:
         """Author and year of an entry, linked to the publication; KeyError for an unknown one."""

@@ -141,9 +141,9 @@ def trim_icons(site: Path) -> None:
     theme = styles / "pydata-sphinx-theme.css"
     fonts = sorted((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.ttf"))
     if list((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.woff")) and not fonts:
-        return  # a second build over the first, which left the trimmed files as they were
+        return  # the icons were trimmed by an earlier build, whose files are still there
     if not theme.exists() or not fonts:
-        LOGGER.warning("the theme's icons are not where they were: book_weight.py must be taught the new place")
+        LOGGER.warning("the theme's icons have moved: change their place in book_weight.py")
         return
     trimmed = rules_of(theme.read_text("utf-8"), icons_used(site))
     theme.write_text(FONT_SOURCES.sub(r'url(\1\2.woff) format("woff")', trimmed), "utf-8")

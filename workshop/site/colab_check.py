@@ -73,7 +73,7 @@ def fresh_environment(bounds: str, python: str) -> Path:
     known = complete.exists() and complete.read_text("utf-8").split() == wanted
     if not known:
         subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
-    if not known or bounds == "newest":  # what was newest may have been overtaken
+    if not known or bounds == "newest":  # newer versions may have appeared
         Environment.pip_of(interpreter, "install", "--quiet", "--upgrade", *wanted)
         complete.write_text("\n".join(wanted), "utf-8")
     return interpreter

@@ -101,7 +101,7 @@ class Converter:
         kept, inside = [], False
         for block in self.page.blocks:
             inside = inside or block.name == "solution-start"
-            if self.solutions or not (inside or block.name == "solution"):
+            if self.solutions or not inside:
                 kept.append(block)
             inside = inside and block.name != "solution-end"
         if inside:

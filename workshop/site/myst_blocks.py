@@ -35,12 +35,11 @@ class Block:
         return "\n".join(self.body)
 
 
-def split_front_matter(lines: list[str]) -> tuple[dict[str, Any], int]:
-    """The YAML at the head of a page and the index of the first line after it."""
+def end_of_front_matter(lines: list[str]) -> int:
+    """The index of the first line after the YAML at the head of a page."""
     if not lines or lines[0].strip() != "---":
-        return {}, 0
-    end = next(i for i, line in enumerate(lines[1:], 1) if line.strip() == "---")
-    return yaml.safe_load("\n".join(lines[1:end])) or {}, end + 1
+        return 0
+    return next(i for i, line in enumerate(lines[1:], 2) if line.strip() == "---")
 
 
 def _options(name: str, body: list[str]) -> tuple[dict[str, Any], int]:

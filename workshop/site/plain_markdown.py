@@ -1,7 +1,9 @@
-"""MyST → the Markdown that notebook hosts read: roles, links and directives become plain text, lists and tables."""
+"""MyST → the Markdown that notebook hosts read: roles, links and directives become plain text, lists and tables.
+
+What no chapter uses is not known here, and is an error.
+"""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,27 +15,23 @@ from workshop.site.address import Address
 from workshop.site.book_index import Index, Page
 from workshop.site.myst_blocks import Block, PageError, blocks, dedented
 
-BOXES = {"note", "tip", "warning", "important", "hint", "seealso", "caution", "attention", "admonition", "dropdown"}
-QUOTES = {"epigraph", "pull-quote", "margin", "sidebar", "aside"}
-DROPPED = {"bibliography", "tableofcontents", "exercise-end", "solution-end"}
+DROPPED = {"bibliography", "exercise-end", "solution-end"}
 INLINE = re.compile(
     r"""
     (?P<role>\{[a-zA-Z][\w:+-]*\}(?P<ticks>`+)(?P<content>.+?)(?P=ticks)(?!`))
   | (?P<code>(?P<tick>`+)(?!`).+?(?<!`)(?P=tick)(?!`))
-  | (?P<display>\$\$.+?\$\$)(?P<label>[ ]*\([\w:-]+\))?
+  | (?P<unknown>!\[[^\]]*\]\(|\[\]\(|\$\$(?:(?!\$\$).)+\$\$[ ]*\([\w:-]+\))
+  | (?P<display>\$\$.+?\$\$)
   | (?P<math>(?<![\\$])\$(?![\s$])[^$]+?(?<![\s\\])\$(?![\d$]))
   | (?P<environment>\\begin\{(?P<env>\w+\*?)\}.+?\\end\{(?P=env)\})
-  | (?P<image>!\[(?P<alt>[^\]]*)\]\((?P<source>[^()\s]+)\))
-  | (?P<empty>\[\]\((?P<bare>[^()\s]+)\))
+  | (?P<substitution>\{\{)
   | (?P<link>\]\((?P<target>[^()\s]+)\))
   | (?P<attributes>(?<=[\])`])\{[.\#\w][^}\n]*\})
-  | (?P<substitution>\{\{\s*(?P<key>.*?)\s*\}\})
     """,
     re.VERBOSE | re.DOTALL,
 )
 BLOCK_ATTRIBUTES = re.compile(r"^\{[.#][^}]*\}\s*$", re.MULTILINE)
 DEFINITION = re.compile(r"^(?P<term>\S.*)\n(?:\n)?:[ \t]+(?P<text>.+(?:\n[ \t]+\S.*)*)", re.MULTILINE)
-TITLED = re.compile(r"^(?P<text>.*?)\s*<(?P<target>[^<>]+)>$", re.DOTALL)
 
 
 def task_words(kind: str, options: dict[str, Any]) -> str:
@@ -60,22 +58,18 @@ class Plain:
     # ── text ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def inline(self, text: str, line: int) -> str:
-        """`text` with its roles, links and pictures replaced; code and mathematics stay as they are."""
+        """`text` with its roles and links replaced; code and mathematics stay as they are."""
 
         def replace(match: re.Match[str]) -> str:
             here = line + text.count("\n", 0, match.start())
             if match["role"]:
                 name = match["role"][1 : match["role"].index("}")]
                 return self.role(name, match["content"].strip(), here)
-            if match["image"]:
-                return f"![{match['alt']}]({self.picture(match['source'], match['alt'], here)})"
-            if match["empty"]:
-                return f"[{self.title(match['bare'], here)}]({self.target(match['bare'], here)})"
+            if unknown := match["unknown"] or match["substitution"]:
+                raise self.error(here, f"{unknown.splitlines()[0]!r} is not known in a notebook")
             if match["link"]:
                 return f"]({self.target(match['target'], here)})"
-            if match["substitution"]:
-                return self.substitution(match["key"], here)
-            return match["display"] or ("" if match["attributes"] else match[0])
+            return "" if match["attributes"] else match[0]
 
         return INLINE.sub(replace, text)
 
@@ -86,11 +80,6 @@ class Plain:
     def _definition(match: re.Match[str]) -> str:
         text = re.sub(r"\n[ \t]+", " ", match["text"])
         return f"- **{match['term'].strip()}**: {text}"
-
-    def substitution(self, key: str, line: int) -> str:
-        if key not in self.page.substitutions:
-            raise self.error(line, f"unknown substitution {{{{{key}}}}}")
-        return str(self.page.substitutions[key])
 
     # ── links ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -114,15 +103,6 @@ class Plain:
             raise self.error(line, f"unknown target {name!r}: no label, no page and no file")
         return path.relative_to(self.root.resolve()).as_posix()
 
-    def title(self, name: str, line: int) -> str:
-        """The words for a link that has none of its own."""
-        if place := self.index.place(name.removeprefix("#")):
-            if words := place.title or place.number:
-                return self.inline(words, line)
-        elif (page := name.removesuffix(".md")) in self.index.pages:
-            return self.inline(self.index.pages[page].title, line)
-        raise self.error(line, f"a link to {name!r} needs words of its own")
-
     def picture(self, source: str, alt: str, line: int) -> str:
         if not alt.strip():
             raise self.error(line, f"picture {source} without alt text")
@@ -131,24 +111,11 @@ class Plain:
     # ── roles ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def role(self, name: str, content: str, line: int) -> str:
-        titled = TITLED.match(content)
-        words, target = (titled["text"], titled["target"]) if titled else ("", content)
-        if name in {"cite", "cite:p", "cite:t"}:
+        if name in {"cite:p", "cite:t"}:
             return self.citations(content, name == "cite:t", line)
-        if name in {"ref", "numref", "doc", "eq"}:
-            return self.reference(name, words, target, line)
-        simple: dict[str, Callable[[], str]] = {
-            "math": lambda: f"${content}$",
-            "term": lambda: words or content,
-            "code": lambda: f"`{content}`",
-            "abbr": lambda: re.sub(r"\s*\([^)]*\)$", "", content),
-            "sub": lambda: f"<sub>{content}</sub>",
-            "sup": lambda: f"<sup>{content}</sup>",
-            "kbd": lambda: f"<kbd>{content}</kbd>",
-        }
-        if name not in simple:
-            raise self.error(line, f"unknown role {{{name}}}")
-        return simple[name]()
+        if name == "numref":
+            return self.number(content, line)
+        raise self.error(line, f"unknown role {{{name}}}")
 
     def citations(self, keys: str, textual: bool, line: int) -> str:
         try:
@@ -157,20 +124,14 @@ class Plain:
             raise self.error(line, f"no entry {error} in the bibliography") from None
         return "; ".join(citations) if textual else f"({'; '.join(citations)})"
 
-    def reference(self, name: str, words: str, target: str, line: int) -> str:
+    def number(self, target: str, line: int) -> str:
+        """The number of a figure, linked to it."""
         place = self.index.place(target)
-        if name == "doc":
-            return f"[{words or self.title(target, line)}]({self.target(target, line)})"
         if place is None:
             raise self.error(line, f"unknown label {target!r}")
-        if name in {"numref", "eq"} and not place.number:
+        if not place.number:
             raise self.error(line, f"{target!r} has no number")
-        if name == "eq":
-            words = f"({place.number})"
-        elif name == "numref":
-            bare = place.number.split(" ")[-1]
-            words = words.replace("%s", bare).replace("{number}", bare) or place.number
-        return f"[{words or self.title(target, line)}]({self.target(target, line)})"
+        return f"[{place.number}]({self.target(target, line)})"
 
     # ── blocks ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -197,25 +158,17 @@ class Plain:
     def directive(self, block: Block) -> str | None:
         if block.name in DROPPED:
             return None
-        if block.name in BOXES | QUOTES:
-            return self.box(block)
         render = {
-            "code-block": lambda block: f"```{block.argument}\n{block.text}\n```",
+            "admonition": self.box,
             "correspondence": lambda block: self.inline(tables.paper_table(self.address), block.line),
-            "exercise": self.exercise,
-            "exercise-start": self.exercise,
+            "exercise-start": self.heading,
             "figure": self.figure,
-            "glossary": self.glossary,
-            "image": self.figure,
-            "list-table": self.list_table,
+            "hint": self.hint,
             "literalinclude": self.listing,
             "live-translator": self.live_translator,
-            "math": self.math,
-            "seeded-defects": lambda _block: tables.defect_table(self.root, self.address),
             "rubric": self.body,
-            "solution": self.solution,
+            "seeded-defects": lambda _block: tables.defect_table(self.root, self.address),
             "solution-start": self.solution,
-            "table": self.table,
             "task": self.task,
             "teaching-plan": lambda block: self.inline(teaching_plan.markdown(self.root), block.line),
         }.get(block.name)
@@ -232,17 +185,13 @@ class Plain:
         return bold(f"{number} ({title})" if number and title else number or title)
 
     def box(self, block: Block) -> str:
-        """A block quotation, headed by the title of the box or by its kind; a closed hint stays closed."""
-        if block.name == "hint" and "dropdown" in str(block.options.get("class", "")):
-            return f"<details>\n<summary>Hint</summary>\n\n{self.body(block)}\n\n</details>"
-        arguments = block.name in {"admonition", "dropdown", "sidebar"}
-        text = self.body(block)
-        if not arguments and block.argument:
-            text = f"{self.inline(block.argument, block.line)} {text}".strip()
-        head = self.inline(block.argument, block.line) if arguments else block.name.capitalize()
-        if block.name not in QUOTES:
-            text = f"{bold('See also' if block.name == 'seealso' else head)}\n\n{text}"
+        """A block quotation, headed by the title of the box."""
+        text = f"{bold(self.inline(block.argument, block.line))}\n\n{self.body(block)}"
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+    def hint(self, block: Block) -> str:
+        """A hint stays closed."""
+        return f"<details>\n<summary>Hint</summary>\n\n{self.body(block)}\n\n</details>"
 
     def live_translator(self, _block: Block) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""
@@ -250,16 +199,11 @@ class Plain:
             f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
         )
 
-    def exercise(self, block: Block) -> str:
-        heading = self.heading(block)
-        return f"{heading}\n\n{self.body(block)}" if block.name == "exercise" else heading
-
     def solution(self, block: Block) -> str:
         place = self.index.place(block.argument)
         if place is None:
             raise self.error(block.line, f"a solution of the unknown exercise {block.argument!r}")
-        heading = f"**Solution of {place.number or place.title}.**"
-        return f"{heading}\n\n{self.body(block)}" if block.name == "solution" else heading
+        return f"**Solution of {place.number or place.title}.**"
 
     def task(self, block: Block) -> str:
         return f"*{task_words(block.argument, block.options)}*"
@@ -270,39 +214,6 @@ class Plain:
         picture = f"![{alt}]({self.picture(block.argument, alt, block.line)})"
         number = self.index.number_of(self.page, block)
         return f"{picture}\n\n*{number}.* {self.body(block)}" if number else picture
-
-    def glossary(self, block: Block) -> str:
-        items = re.sub(r"^(\S.*)\n[ \t]+(?=\S)(?!:)", r"\1\n: ", block.text, flags=re.MULTILINE)
-        return self.prose(items, block.body_line)
-
-    def math(self, block: Block) -> str:
-        number = self.index.number_of(self.page, block)
-        tag = f" \\tag{{{number}}}" if "label" in block.options and "\\tag" not in block.text else ""
-        return f"$$\n{block.text.strip()}{tag}\n$$"
-
-    def caption(self, block: Block) -> str:
-        return f"{self.heading(block)}\n\n" if block.argument else ""
-
-    def table(self, block: Block) -> str:
-        return self.caption(block) + self.body(block)
-
-    def list_table(self, block: Block) -> str:
-        """A list of lists as a table of pipes; its first row is the head."""
-        rows: list[list[str]] = []
-        for line in block.body:
-            if match := re.match(r"^\* -\s?(.*)$", line):
-                rows.append([match[1]])
-            elif match := re.match(r"^  -\s?(.*)$", line):
-                rows[-1].append(match[1])
-            elif line.strip():
-                rows[-1][-1] += " " + line.strip()
-        lines = [f"| {' | '.join(self._cell(cell, block.line) for cell in row)} |" for row in rows]
-        return self.caption(block) + "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
-
-    def _cell(self, text: str, line: int) -> str:
-        """A cell of a table: a bare | would end it, also inside mathematics."""
-        text = re.sub(r"\$[^$]+\$", lambda m: m[0].replace(r"\|", r"\Vert ").replace("|", r"\vert "), text)
-        return re.sub(r"(?<!\\)\|", r"\\|", self.inline(text.strip(), line))
 
     # ── listings ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,10 +3,8 @@
 import re
 from pathlib import Path
 
-import yaml
-
 from workshop.course.exercises import Exercise, exercises_of
-from workshop.site.book_index import Page, read_page
+from workshop.site.book_index import Page, pages_in_order, parts_of_book, read_page
 
 ABILITY = re.compile(r"\*\*You will be able to\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
 FIRST = re.compile(r"\*\*Know first:\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
@@ -19,14 +17,10 @@ def one_line(text: str) -> str:
 
 def parts(root: Path) -> list[tuple[str, list[Page]]]:
     """Caption and pages of each part of the book that has exercises."""
-    contents = yaml.safe_load((root / "_toc.yml").read_text("utf-8"))
-    chapters = []
-    for part in contents["parts"]:
-        paths = [root / f"{chapter['file']}.md" for chapter in part["chapters"]]
-        pages = [read_page(path) for path in paths if path.exists()]  # the API's pages are no Markdown
-        if with_exercises := [page for page in pages if any(block.name == "exercise-start" for block in page.blocks)]:
-            chapters.append((part["caption"], with_exercises))
-    return chapters
+    chapters = {path.stem: read_page(path) for path in pages_in_order(root)}
+    parts = [(caption, [chapters.get(Path(name).name) for name in names]) for caption, names in parts_of_book(root)]
+    chosen = [(caption, [page for page in pages if page and exercises_of(page)]) for caption, pages in parts]
+    return [(caption, pages) for caption, pages in chosen if pages]
 
 
 def _counted(exercises: list[Exercise]) -> str:
