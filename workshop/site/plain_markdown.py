@@ -209,7 +209,8 @@ class Plain:
             "image": self.figure,
             "list-table": self.list_table,
             "literalinclude": self.listing,
-            "live-translator": self.live_translator,
+            "live-training": lambda _block: self.live("Train the model", "live-training"),
+            "live-translator": lambda _block: self.live("Open the translator", "live-translator"),
             "math": self.math,
             "seeded-defects": lambda _block: defect_table.table(self.root, self.address),
             "rubric": self.body,
@@ -244,11 +245,9 @@ class Plain:
             text = f"{bold('See also' if block.name == 'seealso' else head)}\n\n{text}"
         return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
 
-    def live_translator(self, _block: Block) -> str:
+    def live(self, act: str, place: str) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""
-        return (
-            f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
-        )
+        return f"**[{act} on the book's site]({self.address.site}{self.page.name}.html#{place}).**"
 
     def correspondence(self, block: Block) -> str:
         rows = paper_table.load_rows(self.root / "workshop" / "lab" / "correspondence.py")
