@@ -1,8 +1,8 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_charts.py (charts and pictures), book_live.py and book_training.py (the models in the browser),
-book_head.py (what others say of a page), book_files.py (files beside the pages), book_weight.py (what a page weighs)
-and book_pages.py (the finished HTML).
+The rest of the work is in book_charts.py (charts and pictures), book_live.py and book_training.py (what runs in the
+browser), book_head.py (what others say of a page), book_files.py (files beside the pages), book_weight.py (what a page
+weighs) and book_pages.py (the finished HTML).
 """
 
 import re
@@ -22,8 +22,8 @@ from workshop.site import (
     book_files,
     book_head,
     book_live,
-    book_training,
     book_pages,
+    book_training,
     book_weight,
     defect_table,
     paper_table,

@@ -45,11 +45,13 @@ $heading<p class="live-written"></p>
 </section>""")
 LEGENDS = {
     "whole": "Left: the loss; the dashed line is the lowest possible. Right: the numbers that are translated without a "
-    "mistake, learned ones as a line, withheld ones dashed. In the table, a filled number is right, a dashed edge is withheld.",
+    "mistake, learned ones as a line, withheld ones dashed. In the table, a filled number is right, and a dashed edge "
+    "marks a withheld one.",
     "short": "Left: the loss; the dashed line is the lowest possible. Right: the numbers that are translated without a "
     "mistake. In the table, a filled number is right.",
-    "beside": "The healthy model is the line, the one with the defect is dashed. Left: the loss; the thin dashes are the "
-    "lowest possible. Right: the numbers that are translated without a mistake. In the tables, a filled number is right.",
+    "beside": "The healthy model is the line, the one with the defect is dashed. Left: the loss; the thin dashes are "
+    "the lowest possible. Right: the numbers that are translated without a mistake. In the tables, a filled number is "
+    "right.",
 }
 
 
@@ -66,6 +68,7 @@ def defect_files() -> dict[str, str]:
 @cache
 def payloads() -> dict[str, str]:
     """Name → text of each script: the healthy model with the task, and each defect."""
+
     def graphs(file: str) -> dict[str, str]:
         return {kind: letters((TRAINING / f"{file}.{kind}.onnx.gz").read_bytes()) for kind in ("step", "greedy")}
 
@@ -100,7 +103,7 @@ def defect_choice() -> str:
 
 
 def page_html(static: str, kind: str) -> str:
-    """The place of one kind: "whole" with every choice, "short", or "beside" with a defect next to the healthy model."""
+    """The place of one kind: "whole" with every choice, "short", or "beside" with a defect next to the healthy one."""
     names = ("Healthy", "With the defect") if kind == "beside" else ("",)
     models = [
         MODEL.substitute(

@@ -1,4 +1,4 @@
-"""What is learned in the page: a hundred numbers in words and a few pairs of the reader's own, in one batch of fixed size.
+"""What is learned in the page: a hundred numbers in words, and a few pairs of the reader's own, in one batch.
 
 The model is the one of the front page, with a few words more: ids that the reader's own pairs may use.
 """
