@@ -19,7 +19,8 @@ from workshop.site.book_live import STATIC, letters, script
 TRAINING = STATIC / "live" / "training"
 RECORD, TASK = TRAINING / "provenance.json", TRAINING / "task.json"
 TEMPLATE = Path(__file__).with_name("live_training.html")
-SCRIPTS = ("runtime", "heat_maps", "training_task", "training_run", "training_chart", "training_page")
+NAMES = ("task", "run", "chart", "view", "page")
+SCRIPTS = ("runtime", "heat_maps", *(f"training_{name}" for name in NAMES))
 WITHHELD = "21, 38, 47, 52, 56, 63, 74, 85, 89, 96"
 OWN_PAIRS = "one hundred = ein hundert\ngood morning = guten Morgen"
 

@@ -2,12 +2,11 @@
 "use strict";
 
 (() => {
-  const { element } = LiveTranslator;
+  const { element, summary, losses } = LiveTranslator;
   const place = document.getElementById("live-training");
   const find = (selector) => place.querySelector(selector);
   const [loadForm, bench, goButton] = [".live-load", ".live-bench", ".live-go"].map(find);
   const defects = find(".live-defect");
-  const columns = [...place.querySelectorAll(".live-model")];
   const EVERY = 10; // steps from one judgement of all translations to the next
 
   let training = null;
@@ -21,6 +20,10 @@
   const say = (text) => {
     find(".live-status").textContent = text;
   };
+  function show() {
+    shown = performance.now();
+    LiveTranslator.showTraining(place, training, pace);
+  }
   const goal = () => (Math.floor(training.step / training.task.num_steps) + 1) * training.task.num_steps;
   /** A moment for the page: it stays alive between two steps, however slow they are. */
   const breath = () => new Promise((resolve) => setTimeout(resolve));
@@ -35,26 +38,43 @@
     const { right, wrong, file } = defects?.selectedOptions[0].dataset ?? {};
     if (defects) {
       find(".live-change").replaceChildren(
-        `${file}: `, element("code", { textContent: right }), " → ", element("code", { textContent: wrong }),
+        `${file}: `,
+        element("code", { textContent: right }),
+        " → ",
+        element("code", { textContent: wrong }),
       );
     }
   }
 
   async function load(event) {
     event?.preventDefault();
+    const [button, defect] = [loadForm.querySelector("button"), defects?.value];
+    button.disabled = true;
     say("Loading …");
     try {
-      training = await LiveTranslator.loadTraining(place.dataset.static, defects ? [defects.value] : []);
+      const loaded = await LiveTranslator.loadTraining(place.dataset.static, defects ? [defect] : []);
+      if (defect !== defects?.value) {
+        loaded.release();
+        return load(event); // another one was chosen meanwhile
+      }
+      stop();
+      const old = training;
+      inTurn(() => old?.release());
+      training = loaded;
       readChoices();
     } catch (error) {
       say(`Not loaded: ${error.message}`);
       return;
+    } finally {
+      button.disabled = false;
     }
-    loadForm.querySelector("button").hidden = true;
+    button.hidden = true;
     bench.hidden = false;
-    fillSentences();
+    LiveTranslator.fillSentences(find(".live-sentence"), training.task);
     await begin(0);
-    goButton.focus();
+    if (event) {
+      goButton.focus();
+    }
     play();
   }
 
@@ -96,9 +116,11 @@
       }
       await breath();
     }
-    if (playing === mine) {
+    if (runs === mine) {
       show();
-      stop(`${summary()} after ${training.step} steps.`);
+    }
+    if (playing === mine) {
+      stop(`${summary(training)} after ${training.step} steps.`);
     }
   }
 
@@ -110,11 +132,22 @@
     }
   }
 
-  function pause(words) {
-    stop(words);
-    return inTurn(async () => {
+  function pause(reason) {
+    stop();
+    inTurn(async () => {
       await training.judge();
       show();
+      say(`Paused at step ${training.step}${reason}.`);
+    });
+  }
+
+  function oneStep() {
+    stop();
+    inTurn(async () => {
+      await learn();
+      await training.judge();
+      show();
+      say(`Step ${training.step}: loss ${losses(training, 3)}.`);
     });
   }
 
@@ -125,85 +158,6 @@
       await training.judge();
     });
     show();
-  }
-
-  // ── Showing ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-  function summary() {
-    const { numbers, withheld } = training.task;
-    const counts = training.models.map(({ scores }) => {
-      const { learned, withheld: guessed } = scores.at(-1);
-      return withheld.size
-        ? `${learned} of ${numbers - withheld.size} numbers right, and ${guessed} of the ${withheld.size} withheld`
-        : `${learned} of ${numbers} numbers right`;
-    });
-    return counts.length > 1 ? `Healthy: ${counts[0]}. With the defect: ${counts[1]};` : `${counts[0]},`;
-  }
-
-  function showCurves() {
-    const { models, task, step } = training;
-    const across = Math.max(task.num_steps, Math.ceil(step / 50) * 50);
-    const even = 1 - task.epsilon_ls + task.epsilon_ls / task.vocabulary_size;
-    const rest = task.epsilon_ls / task.vocabulary_size;
-    const floor = -even * Math.log(even) - (task.vocabulary_size - 1) * rest * Math.log(rest);
-    const losses = models.map((model, i) => ({
-      points: model.losses.map((loss, at) => [at + 1, loss]).filter(([, loss]) => Number.isFinite(loss)),
-      second: i === 1,
-    }));
-    const last = models.map(({ losses: all }) => all.at(-1)?.toFixed(3) ?? "–").join(" and ");
-    LiveTranslator.drawCurves(find(".live-losses"), losses, {
-      across, floor, up: 5, unit: "loss, nats per token", words: `Loss after ${step} steps: ${last} nats per token`,
-    });
-    const { numbers, withheld } = task;
-    const share = (key, of) => (model, i) => ({
-      points: model.scores.map((score) => [score.step, (100 * score[key]) / of]),
-      second: key === "withheld" || i === 1,
-    });
-    const scores = models.map(share("learned", numbers - withheld.size));
-    if (withheld.size) {
-      scores.push(share("withheld", withheld.size)(models[0], 0));
-    }
-    LiveTranslator.drawCurves(find(".live-scores"), scores, {
-      across, up: 100, unit: "per cent right", words: summary().slice(0, -1),
-    });
-  }
-
-  function showModel(model, at) {
-    const { task } = training;
-    const row = Number(find(".live-sentence").value);
-    const { text, right, source, target } = task.sentences[row];
-    const column = columns[at];
-    const written = task.decode(model.tokens[row]) || "nothing";
-    const verdict = model.isRight[row] ? "right" : `should be ${right}`;
-    column.querySelector(".live-written").replaceChildren(
-      `${text} → `, element("b", { textContent: written, lang: "de" }), ` (${verdict})`,
-    );
-    LiveTranslator.drawNumbers(column.querySelector(".live-numbers"), model.isRight, task.withheld, task.numbers);
-    if (model.cross) {
-      const label = (id) => task.vocabulary[id];
-      const maps = column.querySelector(".live-cross");
-      LiveTranslator.drawMaps(maps, model.attention(row), target.map(label), source.map(label));
-    }
-  }
-
-  function show() {
-    shown = performance.now();
-    const { step, rate, models, seed } = training;
-    const losses = models.map(({ losses: all }) => all.at(-1)?.toFixed(4) ?? "–").join(" | ");
-    find(".live-figures").textContent =
-      `step ${step} · loss ${losses} · rate ${rate.toFixed(5)} · ${pace.toFixed(0)} ms a step · seed ${seed}`;
-    showCurves();
-    models.forEach(showModel);
-  }
-
-  function fillSentences() {
-    const list = find(".live-sentence");
-    const before = list.value || "47";
-    const options = training.task.sentences.map(({ text }, row) =>
-      element("option", { value: String(row), textContent: row < training.task.numbers ? `${row} ${text}` : text }),
-    );
-    list.replaceChildren(...options);
-    list.value = options[before] ? before : "47";
   }
 
   // ── Choices ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -217,7 +171,7 @@
   async function applyChoices(event) {
     event.preventDefault();
     find(".live-problem").textContent = "";
-    stop("");
+    stop();
     await working;
     try {
       readChoices();
@@ -225,7 +179,7 @@
       find(".live-problem").textContent = error.message;
       return;
     }
-    fillSentences();
+    LiveTranslator.fillSentences(find(".live-sentence"), training.task);
     await begin(training.seed);
     play();
   }
@@ -234,16 +188,13 @@
   loadForm.addEventListener("submit", load);
   defects?.addEventListener("change", () => {
     showLoading();
-    if (training) {
-      stop("");
+    if (training && !loadForm.querySelector("button").disabled) {
+      stop();
       working.then(() => load());
     }
   });
-  goButton.addEventListener("click", () => (playing ? pause(`Paused at step ${training.step}.`) : play()));
-  find(".live-step").addEventListener("click", () => {
-    stop("");
-    inTurn(learn).then(() => pause(""));
-  });
+  goButton.addEventListener("click", () => (playing ? pause("") : play()));
+  find(".live-step").addEventListener("click", oneStep);
   find(".live-again").addEventListener("click", () => begin(training.seed));
   find(".live-seed").addEventListener("click", () => begin(training.seed + 1));
   find(".live-sentence").addEventListener("change", show);
@@ -251,7 +202,7 @@
   document.addEventListener("visibilitychange", () => {
     if (document.hidden && playing) {
       hidden = true;
-      pause(`Paused at step ${training.step}: the page was hidden.`);
+      pause(": the page was hidden");
     } else if (!document.hidden && hidden) {
       hidden = false;
       play();

@@ -124,6 +124,13 @@ globalThis.LiveTranslator ??= {};
       }
     }
 
+    /** The memory of the graphs is not the page's, so nobody else gives it back. */
+    release() {
+      for (const { sessions } of this.models) {
+        Object.values(sessions).forEach((session) => session.release());
+      }
+    }
+
     get diverged() {
       return this.models.some(({ losses }) => losses.length && !Number.isFinite(losses.at(-1)));
     }
