@@ -70,8 +70,9 @@ format: env ## Put the code into the project's format
 notebooks: env ## Write notebooks/ anew from the chapters
 	$(PY) -m workshop.site.make_notebooks
 
-live: env ## Export the package's translators anew for the page on which they run in the browser
+live: env ## Export what runs in the reader's browser: the translators (ARGS=name: one), and the steps of training
 	$(PY) -m workshop.site.export_onnx $(ARGS)
+	$(if $(ARGS),,$(PY) -m workshop.site.export_training)
 
 assignments: grading-env ## Write assignments/: for students, for instructors, rubrics (some: ARGS="attention masks")
 	@$(PY) -m workshop.course.make_assignments $(ARGS)

@@ -380,6 +380,8 @@ def test_instructors_get_solutions(convert: Convert) -> None:
 def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
     link = f"**[Open the translator on the book's site]({SITE}page.html#live-translator).**"
     assert link in markdown(convert("```{live-translator}\n```"))
+    link = f"**[Train the model on the book's site]({SITE}page.html#live-training).**"
+    assert link in markdown(convert("```{live-training} whole\n```"))
 
 
 # ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────

@@ -32,12 +32,12 @@ TRANSLATORS = {
 }
 
 
-def _script(name: str, content: dict[str, Any]) -> str:
+def script(name: str, content: dict[str, Any]) -> str:
     written = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return f"LiveTranslator.receive({json.dumps(name)},{written});\n"
 
 
-def _letters(content: bytes) -> str:
+def letters(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
@@ -57,9 +57,9 @@ def payloads() -> dict[str, str]:
     """Name → text of each script that the page loads on request: the runtime, and every translator."""
     runtime = {
         "module": (RUNTIME / "ort-wasm-simd-threaded.mjs").read_text("utf-8"),
-        "wasm": _letters((RUNTIME / "ort-wasm-simd-threaded.wasm.gz").read_bytes()),
+        "wasm": letters((RUNTIME / "ort-wasm-simd-threaded.wasm.gz").read_bytes()),
     }
-    found = {"onnxruntime": _script("onnxruntime", runtime)}
+    found = {"onnxruntime": script("onnxruntime", runtime)}
     exported = json.loads((STATIC / "live" / "provenance.json").read_text("utf-8"))
     for name in TRANSLATORS:
         described = json.loads((PRETRAINED / name / "translator.json").read_text("utf-8"))
@@ -68,9 +68,9 @@ def payloads() -> dict[str, str]:
             "longest": exported[name]["longest"],
             "source_tokenizer": tokenizer(described["source_tokenizer"]),
             "target_tokenizer": tokenizer(target),
-            "onnx": _letters(gzip.compress((STATIC / "live" / f"{name}.onnx").read_bytes(), 9, mtime=0)),
+            "onnx": letters(gzip.compress((STATIC / "live" / f"{name}.onnx").read_bytes(), 9, mtime=0)),
         }
-        found[name] = _script(name, content)
+        found[name] = script(name, content)
     return found
 
 
@@ -109,8 +109,8 @@ def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any]
     """Load the page's own scripts and styles where the translator stands."""
     if 'id="live-translator"' in context.get("body", ""):
         app.add_css_file("live/live.css")
-        for script in SCRIPTS:
-            app.add_js_file(f"live/{script}.js", loading_method="defer")
+        for name in SCRIPTS:
+            app.add_js_file(f"live/{name}.js", loading_method="defer")
 
 
 def write_payloads(app: Sphinx, exception: Exception | None) -> None:

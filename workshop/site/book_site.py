@@ -1,8 +1,8 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_charts.py (charts and pictures), book_live.py (the translator in the browser),
-book_head.py (what others say of a page), book_report.py (links to the forms for a report), book_files.py (files beside
-the pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
+The rest of the work is in book_charts.py (charts and pictures), book_live.py and book_training.py (what runs in the
+browser), book_head.py (what others say of a page), book_report.py (links to the forms for a report), book_files.py
+(files beside the pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
 """
 
 import re
@@ -24,6 +24,7 @@ from workshop.site import (
     book_live,
     book_pages,
     book_report,
+    book_training,
     book_weight,
     tables,
     teaching_plan,
@@ -188,6 +189,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("rubric", Rubric, override=True)
     app.add_directive("seeded-defects", SeededDefects)
     app.add_directive("live-translator", book_live.LiveTranslator)
+    app.add_directive("live-training", book_training.LiveTraining)
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
     app.connect("source-read", prepare_exercises)
@@ -196,11 +198,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
     app.connect("html-page-context", book_live.add_scripts)
+    app.connect("html-page-context", book_training.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", add_head)
     app.connect("html-page-context", add_reports, priority=900)
     app.connect("html-page-context", add_downloads, priority=900)
     app.connect("build-finished", book_live.write_payloads)
+    app.connect("build-finished", book_training.write_payloads)
     # After Jupyter Book's own, which writes the page at the root.
     app.connect("build-finished", write_files, priority=600)
     app.connect("build-finished", book_weight.finish, priority=700)

@@ -40,9 +40,9 @@ PREFIX = "model."  # under which Step keeps the model's weights
 class PositionTable(SinusoidalPositions):
     """The first rows of the sinusoids. As a table they are the library's own numbers, to the last bit."""
 
-    def __init__(self, d_model: int):
+    def __init__(self, d_model: int, longest: int = LONGEST):
         super().__init__(d_model)
-        self.register_buffer("table", sinusoids(LONGEST, d_model))
+        self.register_buffer("table", sinusoids(longest, d_model))
 
     def forward(self, states: Tensor) -> Tensor:
         """The rows for states of this length."""

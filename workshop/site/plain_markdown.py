@@ -165,7 +165,8 @@ class Plain:
             "figure": self.figure,
             "hint": self.hint,
             "literalinclude": self.listing,
-            "live-translator": self.live_translator,
+            "live-training": lambda _block: self.live("Train the model", "live-training"),
+            "live-translator": lambda _block: self.live("Open the translator", "live-translator"),
             "rubric": self.body,
             "seeded-defects": lambda _block: tables.defect_table(self.root, self.address),
             "solution-start": self.solution,
@@ -193,11 +194,9 @@ class Plain:
         """A hint stays closed."""
         return f"<details>\n<summary>Hint</summary>\n\n{self.body(block)}\n\n</details>"
 
-    def live_translator(self, _block: Block) -> str:
+    def live(self, act: str, place: str) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""
-        return (
-            f"**[Open the translator on the book's site]({self.address.site}{self.page.name}.html#live-translator).**"
-        )
+        return f"**[{act} on the book's site]({self.address.site}{self.page.name}.html#{place}).**"
 
     def solution(self, block: Block) -> str:
         place = self.index.place(block.argument)

@@ -1,4 +1,4 @@
-/* Loading on request: ONNX Runtime and one translator, each a script that hands its content to `receive`.
+/* Loading on request: ONNX Runtime and a translator or a step of training, each a script that hands its content to `receive`.
 
    Scripts, because a page opened from a file may load scripts but may not fetch; so there is one way for both. */
 "use strict";
@@ -60,16 +60,23 @@ globalThis.LiveTranslator ??= {};
 
   let runtime = null;
 
-  /** A translator of this name, from the folder of static files: loads what is not there yet. */
-  async function loadTranslator(folder, name) {
+  /** What the script of this name hands over; the runtime is there then too. Loads what is not there yet. */
+  async function load(folder, name) {
     runtime ??= startRuntime(folder).catch((error) => {
       runtime = null;
       throw error;
     });
     await Promise.all([runtime, loadScript(`${folder}live/${name}.js`, () => received.has(name))]);
-    const saved = received.get(name);
-    const session = await ort.InferenceSession.create(await unpacked(saved.onnx), { executionProviders: ["wasm"] });
-    return new Translator(saved, session);
+    return received.get(name);
+  }
+
+  const makeSession = async (letters) =>
+    ort.InferenceSession.create(await unpacked(letters), { executionProviders: ["wasm"] });
+
+  /** A translator of this name, from the folder of static files. */
+  async function loadTranslator(folder, name) {
+    const saved = await load(folder, name);
+    return new Translator(saved, await makeSession(saved.onnx));
   }
 
   function tensor(rows) {
@@ -145,5 +152,5 @@ globalThis.LiveTranslator ??= {};
     );
   }
 
-  Object.assign(LiveTranslator, { receive, loadTranslator });
+  Object.assign(LiveTranslator, { receive, load, makeSession, loadTranslator });
 })();

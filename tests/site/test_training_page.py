@@ -1,0 +1,243 @@
+"""The places where a Transformer is trained in the browser: each step is the library's, and the reader stays in charge.
+
+Needs `make book` and Chromium, as conftest.py says. What the graphs compute is the matter of test_training_graphs.py.
+"""
+
+import gzip
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from browser import SITE, recorded
+from playwright.sync_api import BrowserContext, Page
+
+from transformer_lib import Transformer
+from transformer_lib.data.batches import Batch
+from transformer_lib.training import adam, train
+from workshop.site import book_training
+from workshop.site.training_task import MODEL, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
+
+pytestmark = pytest.mark.slow
+
+STATIC = "document.getElementById('live-training').dataset.static"
+STEP = "+document.querySelector('.live-figures').textContent.split(' ')[1]"
+LOSSES = "document.querySelector('.live-figures').textContent.split(' · ')[1]"
+
+
+@contextmanager
+def visited(browser: BrowserContext, origin: str, name: str) -> Iterator[Page]:
+    """A page before anything is pressed. When it is left, nothing must have gone wrong on it."""
+    page = browser.new_page()
+    faults = recorded(page, origin)
+    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
+    page.goto(f"{origin}book/{name}.html", wait_until="load")
+    yield page
+    page.close()
+    assert faults == []
+
+
+def begun(page: Page) -> None:
+    """Load, train, and wait for the first steps."""
+    page.focus(".live-load button")
+    page.keyboard.press("Enter")
+    page.wait_for_function(f"document.querySelector('.live-figures').textContent && {STEP} >= 2")
+
+
+def paused(page: Page) -> int:
+    """Pause; the step at which it stands."""
+    page.focus(".live-go")
+    page.keyboard.press("Enter")
+    page.wait_for_function("/^Paused at step/.test(document.querySelector('.live-status').textContent)")
+    page.wait_for_timeout(300)
+    return page.evaluate(STEP)
+
+
+@pytest.fixture(scope="module")
+def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    """The chapter on training, with a training of the test's own at hand as `mine`."""
+    with visited(context, origins["http"], "training") as page:
+        page.evaluate(f"async () => {{ globalThis.mine = await LiveTranslator.loadTraining({STATIC}); }}")
+        yield page
+
+
+def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
+    context: BrowserContext, origins: dict[str, str]
+) -> None:
+    with visited(context, origins["http"], "index") as page:
+        scripts = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+        assert not [url for url in scripts if url.endswith(("onnxruntime.js", "ort.wasm.min.js", "live/training.js"))]
+        files = ("live/training.js", "live/onnxruntime.js", "vendor/onnxruntime/ort.wasm.min.js")
+        size = sum(len(gzip.compress((SITE / "_static" / file).read_bytes(), 6)) for file in files)
+        assert f"{round(size / 1000):,} kB" in page.inner_text(".live-load button")
+
+
+@pytest.mark.parametrize("kind", list(book_training.LEGENDS))
+def test_without_scripts_it_says_so_and_shows_no_button(kind: str) -> None:
+    written = book_training.page_html("../_static/", kind)
+    assert "<noscript><p>To train the model in this page, switch JavaScript on.</p></noscript>" in written
+    before, _, rest = written.partition('<form class="live-load" hidden>')
+    _, _, bench = rest.partition('<div class="live-bench" hidden>')
+    assert "<button" not in before
+    assert written.count("<button") == rest.partition("</form>")[0].count("<button") + bench.count("<button")
+
+
+def test_each_loss_is_the_librarys_for_the_same_batches(loaded: Page) -> None:
+    found: dict[str, Any] = loaded.evaluate(
+        """async () => {
+            mine.task.choose([21, 47], "good morning = guten Morgen");
+            mine.start(3);
+            const [model] = mine.models;
+            const weights = [...model.weights];
+            for (let i = 0; i < 8; i++) await mine.learn();
+            const { source, targetInput, targetOutput } = mine.task.batch;
+            const batch = [source, targetInput, targetOutput].map((ids) => Array.from(ids, Number));
+            return { weights, batch, losses: model.losses };
+        }"""
+    )
+    model = Transformer(MODEL)
+    torch.nn.utils.vector_to_parameters(torch.tensor(found["weights"]), model.parameters())
+    widths = (SOURCE_LENGTH, TARGET_LENGTH, TARGET_LENGTH)
+    ids = [torch.tensor(row).view(-1, width) for row, width in zip(found["batch"], widths, strict=True)]
+    batch = Batch(*ids, target_tokens=int((ids[2] != 0).sum()))
+    assert ids[2][[21, 47]].sum() == 0
+    assert ids[2][100].tolist() == [64, 65, 2, 0, 0]  # 62 words of the numbers, then good, morning, guten, Morgen
+    settings = replace(SETTINGS, num_steps=8)
+    steps = train(model, adam(model, settings), itertools.repeat(batch), settings)
+    expected = [record.loss_nats_per_token for record in steps]
+    assert found["losses"] == pytest.approx(expected, abs=1e-4)
+
+
+def test_it_learns_at_least_95_of_the_100_numbers(loaded: Page) -> None:
+    scores = loaded.evaluate(
+        """async () => {
+            mine.task.choose([], "");
+            mine.start(0);
+            while (mine.step < mine.task.num_steps) await mine.learn();
+            await mine.judge();
+            return mine.models[0].scores.at(-1);
+        }"""
+    )
+    assert scores == {"step": 250, "learned": scores["learned"], "withheld": 0}
+    assert scores["learned"] >= 95
+
+
+def test_the_weights_are_drawn_evenly_and_from_the_seed(loaded: Page) -> None:
+    rows = loaded.evaluate("[0, 0, 1].map(seed => [...LiveTranslator.initialWeights(mine.task, seed)])")
+    first, again, other = map(torch.tensor, rows)
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    model = Transformer(MODEL)
+    torch.nn.utils.vector_to_parameters(first, model.parameters())
+    uniform = model.encoder.get_parameter("layers.0.feed_forward.inner.weight")
+    size = (6 / sum(uniform.shape)) ** 0.5
+    assert uniform.abs().max().item() == pytest.approx(size, rel=0.01)
+    assert uniform.std().item() == pytest.approx(size / 3**0.5, rel=0.02)
+    assert model.embedding.weight.std().item() == pytest.approx(MODEL.d_model**-0.5, rel=0.05)
+
+
+def test_it_goes_and_stops_and_starts_again_by_keyboard(context: BrowserContext, origins: dict[str, str]) -> None:
+    with visited(context, origins["http"], "training") as page:
+        begun(page)
+        assert page.evaluate("document.activeElement.className").endswith("live-go")
+        stopped_at = paused(page)
+        page.wait_for_timeout(500)
+        assert page.evaluate(STEP) == stopped_at
+
+        page.focus(".live-step")
+        page.keyboard.press("Enter")
+        page.wait_for_function(f"{STEP} === {stopped_at + 1}")
+
+        page.focus(".live-again")
+        page.keyboard.press("Enter")
+        page.wait_for_function(f"{STEP} === 0")
+        losses = []
+        for button in (None, ".live-again", ".live-seed"):
+            if button:
+                page.click(button)
+                page.wait_for_function(f"{STEP} === 0")
+            page.click(".live-step")
+            page.wait_for_function(f"{STEP} === 1")
+            losses.append(page.evaluate(LOSSES))
+        assert losses[0] == losses[1] != losses[2]
+        assert page.locator(".live-losses polyline").count() == 1
+        assert page.locator(".live-scores polyline").count() == 2  # learned and withheld
+        assert page.locator(".live-withheld").count() == 10
+
+
+def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(context: BrowserContext, origins: dict[str, str]) -> None:
+    turn = """hidden => {
+        Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    with visited(context, origins["http"], "index") as page:
+        begun(page)
+        page.evaluate(turn, True)
+        page.wait_for_function("/was hidden/.test(document.querySelector('.live-status').textContent)")
+        page.wait_for_timeout(1000)
+        stopped_at = page.evaluate(STEP)
+        page.wait_for_timeout(500)
+        assert page.evaluate(STEP) == stopped_at
+        page.evaluate(turn, False)
+        page.wait_for_function(f"{STEP} > {stopped_at}")
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "message"),
+    [
+        (".live-withhold", "7, 100", "“100” is no number from 0 to 99"),
+        (".live-withhold", "0-95", "96 of 100 numbers are withheld"),
+        (".live-own", "good morning", "write a pair as good morning = guten Morgen"),
+        (".live-own", "one two three four = eins", "at most 3 words on the left and 4 on the right"),
+        (".live-own", "\n".join(f"word{i} = Wort" for i in range(9)), "9 pairs of your own; there is room for 8"),
+        (".live-own", "\n".join(f"a{i} b{i} = c{i}" for i in range(6)), "18 new words; there is room for 16"),
+    ],
+)
+def test_what_it_cannot_learn_from_it_says(loaded: Page, field: str, typed: str, message: str) -> None:
+    if not loaded.is_visible(".live-bench"):
+        begun(loaded)
+        paused(loaded)
+    before = loaded.input_value(field)
+    loaded.fill(field, typed)
+    loaded.click(".live-choices button")
+    loaded.wait_for_function("document.querySelector('.live-problem').textContent")
+    assert message in loaded.inner_text(".live-problem")
+    loaded.fill(field, before)
+
+
+def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origins: dict[str, str]) -> None:
+    with visited(context, origins["file"], "common_mistakes") as page:  # and from a file
+        assert page.locator(".live-defect option").count() >= 8
+        assert page.inner_text(".live-change") == "attention.py: .softmax(dim=-1) → .softmax(dim=-2)"
+        begun(page)
+        paused(page)
+        assert page.locator(".live-losses polyline").count() == 2
+        assert page.locator(".live-model .live-large").count() == 4
+        page.select_option(".live-defect", label="the past is hidden")
+        page.wait_for_function("/Training/.test(document.querySelector('.live-status').textContent)")
+        page.wait_for_function(f"{STEP} >= 1")
+        healthy, broken = page.evaluate(LOSSES).removeprefix("loss ").split(" | ")
+        assert float(healthy) > 0 < float(broken) != float(healthy)
+
+
+def test_what_stops_the_loading_is_said_and_can_be_tried_again(
+    context: BrowserContext, origins: dict[str, str]
+) -> None:
+    page = context.new_page()
+    page.route("**/live/training.js", lambda route: route.abort())
+    page.goto(origins["http"] + "book/index.html", wait_until="load")
+    page.click(".live-load button")
+    page.wait_for_function("document.querySelector('.live-status').textContent.includes('did not arrive')")
+    page.unroute("**/live/training.js")
+    begun(page)
+    page.close()
+
+
+def test_every_control_has_a_name(loaded: Page) -> None:
+    unnamed = """() => [...document.querySelectorAll('#live-training :is(input, button, select, textarea)')].filter(
+        control => !control.textContent.trim() && !control.labels?.[0]?.textContent.trim() && !control.ariaLabel
+    ).map(control => control.outerHTML)"""
+    assert loaded.evaluate(unnamed) == []

@@ -1,0 +1,158 @@
+"""The places in the book where a Transformer is trained in the reader's browser, and the scripts that they load."""
+
+import gzip
+import html
+import json
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from workshop.site import book_live
+from workshop.site.book_live import STATIC, letters, script
+
+TRAINING = STATIC / "live" / "training"
+RECORD, TASK = TRAINING / "provenance.json", TRAINING / "task.json"
+TEMPLATE = Path(__file__).with_name("live_training.html")
+NAMES = ("task", "run", "chart", "view", "page")
+SCRIPTS = ("runtime", "heat_maps", *(f"training_{name}" for name in NAMES))
+WITHHELD = "21, 38, 47, 52, 56, 63, 74, 85, 89, 96"
+OWN_PAIRS = "one hundred = ein hundert\ngood morning = guten Morgen"
+
+FACTOR = """<label>Rate × <select class="live-factor">
+<option>0.1</option><option>0.3</option><option selected>1</option><option>3</option><option>10</option>
+</select></label>"""
+CHOICES = Template("""<form class="live-choices">
+<fieldset>
+<legend>What it learns from</legend>
+<label for="live-withhold">Withhold these numbers, such as 7, 40-49</label>
+<input id="live-withhold" class="live-withhold" type="text" autocomplete="off" value="$withheld">
+<label for="live-own">Pairs of your own: up to 8 lines, three words = four words</label>
+<textarea id="live-own" class="live-own" rows="3" spellcheck="false">$own</textarea>
+<p class="live-problem" role="alert"></p>
+<button type="submit" class="live-button">Start again with these</button>
+</fieldset>
+</form>""")
+MODEL = Template("""<section class="live-model"$label>
+$heading<p class="live-written"></p>
+<table class="live-numbers" role="img" aria-label="Numbers right"></table>
+<p class="live-note">Cross-attention: a row for each German token, a column for each English one, in percent.</p>
+<div class="live-scroll live-cross" tabindex="0" role="region" aria-label="$name"></div>
+</section>""")
+LEGENDS = {
+    "whole": "Left: the loss; the dashed line is the lowest possible. Right: the numbers that are translated without a "
+    "mistake, learned ones as a line, withheld ones dashed. In the table, a filled number is right, and a dashed edge "
+    "marks a withheld one.",
+    "short": "Left: the loss; the dashed line is the lowest possible. Right: the numbers that are translated without a "
+    "mistake. In the table, a filled number is right.",
+    "beside": "The healthy model is the line, the one with the defect is dashed. Left: the loss; the thin dashes are "
+    "the lowest possible. Right: the numbers that are translated without a mistake. In the tables, a filled number is "
+    "right.",
+}
+
+
+def recorded() -> dict[str, Any]:
+    """What stands in the record of the exports: file → where it came from."""
+    return json.loads(RECORD.read_text("utf-8"))
+
+
+def defect_files() -> dict[str, str]:
+    """The name of each offered defect → the beginning of its files' names."""
+    return {origin["name"]: file.split(".")[0] for file, origin in recorded().items() if origin["defect"]}
+
+
+@cache
+def payloads() -> dict[str, str]:
+    """Name → text of each script: the healthy model with the task, and each defect."""
+
+    def graphs(file: str) -> dict[str, str]:
+        return {kind: letters((TRAINING / f"{file}.{kind}.onnx.gz").read_bytes()) for kind in ("step", "greedy")}
+
+    found = {"training": script("training", {"task": json.loads(TASK.read_text("utf-8")), **graphs("healthy")})}
+    for file in defect_files().values():
+        found[f"training_{file}"] = script(f"training_{file}", graphs(file))
+    return found
+
+
+@cache
+def download_bytes() -> dict[str, int]:
+    """What a server that compresses sends for each script; with the healthy one comes the runtime."""
+    sizes = {name: len(gzip.compress(text.encode(), 6, mtime=0)) for name, text in payloads().items()}
+    sizes["training"] += book_live.download_bytes()["onnxruntime"]
+    return sizes
+
+
+def defect_choice() -> str:
+    """The list of defects, each with its line."""
+    origins = recorded()
+    options = []
+    for name, file in defect_files().items():
+        line = {f"data-{key}": value for key, value in origins[f"{file}.step.onnx.gz"]["defect"].items()}
+        data = line | {"data-bytes": str(download_bytes()[f"training_{file}"]), "value": file}
+        written = " ".join(f'{key}="{html.escape(value)}"' for key, value in data.items())
+        options.append(f"<option {written}>{html.escape(name)}</option>")
+    choice = "\n".join(options)
+    return (
+        f'<p><label>Defect <select class="live-defect">\n{choice}\n</select></label></p>\n'
+        '<p class="live-note live-change"></p>'
+    )
+
+
+def page_html(static: str, kind: str) -> str:
+    """The place of one kind: "whole" with every choice, "short", or "beside" with a defect next to the healthy one."""
+    names = ("Healthy", "With the defect") if kind == "beside" else ("",)
+    models = [
+        MODEL.substitute(
+            label=f' aria-label="{name}"' if name else "",
+            heading=f"<h4>{name}</h4>\n" if name else "",
+            name=f"{name}: cross-attention" if name else "Cross-attention",
+        )
+        for name in names
+    ]
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
+        static=static,
+        size=download_bytes()["training"],
+        defects=defect_choice() if kind == "beside" else "",
+        factor=FACTOR if kind == "whole" else "",
+        choices=CHOICES.substitute(withheld=WITHHELD, own=html.escape(OWN_PAIRS)) if kind == "whole" else "",
+        legend=LEGENDS[kind],
+        models="\n".join(models),
+    )
+
+
+class LiveTraining(SphinxDirective):
+    """`{live-training} whole`, `short` or `beside`: the place; the notebooks link to it."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {}
+
+    def run(self) -> list[nodes.Node]:
+        kind = directives.choice(self.arguments[0], tuple(LEGENDS))
+        for file in (TEMPLATE, RECORD, TASK):
+            self.env.note_dependency(str(file))
+        depth = self.env.docname.count("/")
+        return [nodes.raw("", page_html("../" * depth + "_static/", kind), format="html")]
+
+
+def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load the page's own scripts and styles where the place is."""
+    if 'id="live-training"' in context.get("body", ""):
+        app.add_css_file("live/live.css")
+        app.add_css_file("live/training.css")
+        for name in SCRIPTS:
+            app.add_js_file(f"live/{name}.js", loading_method="defer")
+
+
+def write_payloads(app: Sphinx, exception: Exception | None) -> None:
+    """Write the scripts that are loaded on request."""
+    if exception or app.builder.name != "html":
+        return
+    folder = Path(app.outdir, "_static", "live")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in payloads().items():
+        (folder / f"{name}.js").write_text(text, "utf-8")

@@ -1,0 +1,129 @@
+"""Export one step of training to ONNX, for the pages on which a Transformer is trained in the browser.
+
+    python -m workshop.site.export_training                              all graphs, into book/_static/live/training/
+    python -m workshop.site.export_training "softmax over the queries"   one; the healthy one is called "healthy"
+
+A step is forward pass, smoothed loss, backward pass and Adam; a second graph decodes greedily. A defect's graphs are
+traced from a copy of the package that has the defect.
+Needs the extra [test].
+"""
+
+import argparse
+import gzip
+import json
+import multiprocessing
+import re
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from workshop.lab.defects import DEFECTS
+from workshop.site.export_onnx import LIVE, sha256
+from workshop.site.training_graphs import write_graphs
+from workshop.site.training_task import description
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAINING = LIVE / "training"
+HEALTHY = "healthy"
+KINDS = ("step", "greedy")
+# Imported once for all exports; never the package.
+PRELOADED = ["onnxruntime", "torch._dynamo", "torch.export", "torch.onnx._internal.exporter._torchlib.ops"]
+# What the pages offer. Each leaves the model's weights as many as they are.
+OFFERED = (
+    "softmax over the queries",
+    "the past is hidden",
+    "the right token gets only the smoothing's share",
+    "heads split without the transpose",
+    "no residual connection",
+    "mask multiplies the scores",
+    "sine and cosine swapped",
+    "embeddings not scaled",
+    "scores not divided",
+)
+# The list of defects has this one in the line without a mask alone, which training does not pass.
+EVERYWHERE = {"softmax over the queries": (".softmax(dim=-1)", ".softmax(dim=-2)")}
+DEFECT_OF = {defect.name: defect for defect in DEFECTS}
+
+
+def planted(name: str) -> tuple[str, str, str]:
+    """The file below transformer_lib, what stands there, and what stands there with the defect."""
+    defect = DEFECT_OF[name]
+    return (defect.file, *EVERYWHERE.get(name, (defect.right, defect.wrong)))
+
+
+def copy_with_defect(name: str, folder: Path) -> None:
+    """A copy of the package in this folder, with the defect; without one for "healthy"."""
+    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    if name != HEALTHY:
+        file, right, wrong = planted(name)
+        path = folder / "transformer_lib" / file
+        path.write_text(path.read_text("utf-8").replace(right, wrong), "utf-8")
+
+
+def graphs_of(name: str) -> dict[str, bytes]:
+    """The graphs of the package with this defect, from a process that imports a copy of it."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    with tempfile.TemporaryDirectory() as folder, patch.object(sys, "path", [folder, *sys.path]):
+        copy_with_defect(name, Path(folder))
+        process = context.Process(target=write_graphs, args=(Path(folder),))
+        process.start()
+        process.join()
+        if process.exitcode:
+            raise RuntimeError(f"{name}: the graphs could not be written; the reason stands above")
+        return {kind: Path(folder, f"{kind}.onnx").read_bytes() for kind in KINDS}
+
+
+def slug(name: str) -> str:
+    """The name of a defect as a file's: letters and underscores."""
+    return re.sub(r"\W+", "_", name.lower())
+
+
+def file_of(name: str, kind: str) -> str:
+    """The graph's file in TRAINING."""
+    return f"{slug(name)}.{kind}.onnx.gz"
+
+
+FILES = [file_of(name, kind) for name in (HEALTHY, *OFFERED) for kind in KINDS]  # in the order of the page's list
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", default=[HEALTHY, *OFFERED], metavar="NAME")
+    args = parser.parse_args()
+    if unknown := sorted(set(args.names) - {HEALTHY, *OFFERED}):
+        raise SystemExit(f"{unknown[0]!r} is not offered; known: {', '.join((HEALTHY, *OFFERED))}")
+    TRAINING.mkdir(parents=True, exist_ok=True)
+    (TRAINING / "task.json").write_text(json.dumps(description(), indent=1, ensure_ascii=False) + "\n", "utf-8")
+    record = TRAINING / "provenance.json"
+    known = json.loads(record.read_text("utf-8")) if record.exists() else {}
+    for name in args.names:
+        for kind, content in graphs_of(name).items():
+            file = file_of(name, kind)
+            (TRAINING / file).write_bytes(gzip.compress(content, 9, mtime=0))
+            known[file] = origin(name, content)
+            print(f"{file}: {(TRAINING / file).stat().st_size / 1e3:.1f} kB", flush=True)
+        ordered = {file: known[file] for file in FILES if file in known}
+        record.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+
+
+def origin(name: str, exported: bytes) -> dict[str, Any]:
+    """What a graph came from: the fault, the versions of what wrote it."""
+    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
+    return {
+        "command": f"python -m workshop.site.export_training {json.dumps(name)}",
+        "name": name,
+        "defect": None if name == HEALTHY else dict(zip(("file", "right", "wrong"), planted(name), strict=True)),
+        "sha256": sha256(exported),
+        "versions": {package: version(package) for package in packages},
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""One step of training and greedy decoding as ONNX graphs, traced from whatever copy of the package is imported.
+
+The step is forward pass, smoothed loss, backward pass and Adam. The weights are inputs of both graphs, in one vector,
+so the files hold none.
+"""
+
+import itertools
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import onnx
+import onnxruntime
+import torch
+from onnx import helper
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from transformer_lib import Transformer, record_attention
+from transformer_lib.training import adam, token_losses
+from workshop.site.export_onnx import OPSET, PositionTable
+from workshop.site.training_task import MODEL, ROWS, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
+
+CROSS = "decoder.0.cross"
+STEP_INPUTS = ["weights", "m", "v", "rate", "step_num", "source", "target_input", "target_output"]
+STEP_OUTPUTS = ["loss", "new_weights", "new_m", "new_v", "cross"]
+
+
+class Learning(nn.Module):
+    """The smoothed loss of a batch, and where cross-attention looked."""
+
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> tuple[Tensor, Tensor]:
+        """Nats per real target token, and (batch, heads, queries, keys)."""
+        pad_id = self.model.config.pad_id
+        with record_attention(self.model) as weights:  # the form written out, in which a defect may lie
+            logits = self.model(source, target_input)
+        losses = token_losses(logits, target_output, SETTINGS.epsilon_ls, pad_id)
+        return losses.sum() / (target_output != pad_id).sum(), weights[CROSS]
+
+
+class Greedy(nn.Module):
+    """Greedy decoding of TARGET_LENGTH tokens, as decoding.greedy_decode chooses them; what follows <eos> is noise."""
+
+    def __init__(self, model: Transformer):
+        super().__init__()
+        self.model = model
+
+    def forward(self, source: Tensor) -> Tensor:
+        """Ids of the tokens, (batch, TARGET_LENGTH)."""
+        config = self.model.config
+        tokens = [torch.full((len(source), 1), config.bos_id)]
+        with record_attention(self.model):
+            cache = self.model.start_decoding(source, limit=TARGET_LENGTH)
+            for _ in range(TARGET_LENGTH):
+                logits = self.model.decode_next(tokens[-1], cache)
+                tokens.append(logits[..., config.pad_id + 1 :].argmax(dim=-1) + config.pad_id + 1)
+        return torch.cat(tokens[1:], dim=1)
+
+
+def fresh_model() -> Transformer:
+    """The model of the pages, with its positions as a table, which is what the browser's runtime can compute."""
+    model = Transformer(MODEL).eval()
+    model.positions = PositionTable(MODEL.d_model, TARGET_LENGTH)
+    return model
+
+
+def named_parts(weights: Tensor, shapes: dict[str, torch.Size]) -> dict[str, Tensor]:
+    """The vector cut into the weights of these shapes, in this order."""
+    stops = itertools.accumulate(shape.numel() for shape in shapes.values())
+    places = zip(stops, shapes.items(), strict=True)
+    return {name: weights[stop - shape.numel() : stop].view(shape) for stop, (name, shape) in places}
+
+
+def step_function(model: Transformer) -> Callable[..., tuple[Tensor, ...]]:
+    """One update: weights and both averages of Adam before it, as vectors, to those after it."""
+    learning = Learning(model)
+    shapes = {name: weight.shape for name, weight in learning.named_parameters()}
+    [group] = adam(model, SETTINGS).param_groups
+    (beta1, beta2), epsilon = group["betas"], group["eps"]
+
+    def step(weights: Tensor, m: Tensor, v: Tensor, rate: Tensor, step_num: Tensor, *batch: Tensor) -> tuple:
+        named = {name: part.requires_grad_() for name, part in named_parts(weights, shapes).items()}
+        loss, cross = functional_call(learning, named, batch)
+        found = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
+        gradient = torch.cat([part.flatten() for part in found])
+        m = beta1 * m + (1 - beta1) * gradient
+        v = beta2 * v + (1 - beta2) * gradient**2
+        mean, mean_square = m / (1 - beta1**step_num), v / (1 - beta2**step_num)
+        return loss, weights - rate * mean / (mean_square.sqrt() + epsilon), m, v, cross
+
+    return step
+
+
+def greedy_function(model: Transformer) -> Callable[..., Tensor]:
+    """From the weights as a vector and the sources to the tokens of their translations."""
+    greedy = Greedy(model)
+    shapes = {name: weight.shape for name, weight in greedy.named_parameters()}
+
+    def translate(weights: Tensor, source: Tensor) -> Tensor:
+        return functional_call(greedy, named_parts(weights, shapes), (source,))
+
+    return translate
+
+
+def traced(function: Callable[..., Any], example: Sequence[Tensor]) -> GraphModule:
+    """What the function computes, as a graph of operations; the exporter does without those that write in place."""
+    with patch.object(torch.compiler, "is_compiling", return_value=True):  # leaves out the checks of values
+        graph = make_fx(function)(*example)
+        for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
+            node.replace_all_uses_with(node.args[0])
+            graph.graph.erase_node(node)
+        graph.recompile()
+        return graph
+
+
+def exported(graph: GraphModule, example: Sequence[Tensor], inputs: list[str], outputs: list[str]) -> bytes:
+    """The ONNX file of the graph."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the exporter's own use of what PyTorch deprecates
+        program = torch.onnx.export(
+            graph,
+            tuple(example),
+            dynamo=True,
+            input_names=inputs,
+            output_names=outputs,
+            opset_version=OPSET,
+            optimize=False,  # would take Adam's + 1e-9 for nothing, and a weight without a gradient would be NaN
+            verbose=False,
+        )
+    return compact(program.model_proto)  # type: ignore[union-attr]
+
+
+def compact(graph: onnx.ModelProto) -> bytes:
+    """The same graph with its constants computed, and short names for everything inside: a seventh of the size."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.intra_op_num_threads = 1
+    with tempfile.TemporaryDirectory() as folder:
+        options.optimized_model_filepath = str(Path(folder, "computed.onnx"))
+        onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        graph = onnx.load(options.optimized_model_filepath)
+    inside = graph.graph
+    names = {value.name: value.name for value in (*inside.input, *inside.output)} | {"": ""}
+    for part in (*inside.initializer, *(name for node in inside.node for name in node.output)):
+        name = part if isinstance(part, str) else part.name
+        names.setdefault(name, f"_{len(names):x}")
+    for weight in inside.initializer:
+        weight.name = names[weight.name]
+    for node in inside.node:
+        node.input[:] = [names[name] for name in node.input]
+        node.output[:] = [names[name] for name in node.output]
+        for key in ("name", "doc_string", "metadata_props"):
+            node.ClearField(key)
+    for part in (graph, inside, *inside.initializer, *inside.input, *inside.output):
+        part.ClearField("metadata_props")
+    del inside.value_info[:]
+    del graph.opset_import[:]
+    graph.opset_import.append(helper.make_opsetid("", OPSET))
+    onnx.checker.check_model(graph, full_check=True)
+    return graph.SerializeToString(deterministic=True)
+
+
+def write_graphs(folder: Path) -> None:
+    """The two graphs as files in this folder, traced from the package that this process imports."""
+    model = fresh_model()
+    vector = torch.cat([weight.detach().flatten() for weight in model.parameters()])
+    source, *targets = (torch.full((ROWS, length), 4) for length in (SOURCE_LENGTH, TARGET_LENGTH, TARGET_LENGTH))
+    # No tensor twice: the tracer would take the two inputs for one.
+    example = (vector, vector.square(), vector.square(), torch.tensor(1e-3), torch.tensor(1.0), source, *targets)
+    step = exported(traced(step_function(model), example), example, STEP_INPUTS, STEP_OUTPUTS)
+    (folder / "step.onnx").write_bytes(step)
+    greedy = traced(greedy_function(model), (vector, source))
+    (folder / "greedy.onnx").write_bytes(exported(greedy, (vector, source), ["weights", "source"], ["tokens"]))
