@@ -13,8 +13,8 @@ from transformer_lib.shapes import Logits, PlacedLogits, Places, TargetIds
 class DecoderOnly(nn.Module):
     """One stack that predicts each next token of a text.
 
-    The encoder's layers under a causal mask. The sentence to translate
-    stands in the text itself: "forty seven = sieben und vierzig".
+    It is the encoder under a causal mask. The sentence to translate stands in
+    the text itself: "forty seven = sieben und vierzig".
 
     Args:
         model: a Transformer, whose decoder is removed.
@@ -26,30 +26,40 @@ class DecoderOnly(nn.Module):
         del model.decoder
 
     def forward(
-        self, _source: Any, text: TargetIds, at: Places | None = None
+        self,
+        source: Any,
+        text: TargetIds,
+        at: Places | None = None,
     ) -> Logits | PlacedLogits:
         """The logits of the token after each position of the text.
 
-        The arguments are those of Transformer, so `train` takes this model.
+        The arguments are Transformer's, so that `train` takes this model, too;
+        source is not read.
         """
         causal = causal_mask(text.size(1), device=text.device)
         visible = causal & padding_mask(text, self.config.pad_id)
         embedded = self.model.embed(text, self.model.embedding)
         states = self.model.encoder(embedded, visible)
-        return self.model.logits(
-            states if at is None else states.flatten(0, 1)[at]
-        )
+        if at is not None:
+            states = states.flatten(0, 1)[at]
+        return self.model.logits(states)
 
     @torch.no_grad()
     def write_on(
-        self, text: TargetIds, limit: int = 30
+        self,
+        text: TargetIds,
+        limit: int = 30,
     ) -> Int[Tensor, "batch longer"]:
-        """The texts, all of one length, with up to `limit` tokens more."""
+        """The texts, all of one length, and their likeliest next tokens.
+
+        Ends where each has an `<eos>`; what follows it means nothing.
+        """
         self.eval()
         ended = torch.zeros(len(text), 1, dtype=torch.bool)
-        while limit and not ended.all():
-            best = self(None, text)[:, -1:].argmax(dim=-1)  # (batch, 1)
-            best = best.masked_fill(ended, self.config.pad_id)
-            text = torch.cat([text, best], dim=1)
-            ended, limit = ended | (best == self.config.eos_id), limit - 1
+        for _ in range(limit):
+            newest = self(None, text)[:, -1:].argmax(dim=-1)  # (batch, 1)
+            text = torch.cat([text, newest], dim=1)
+            ended |= newest == self.config.eos_id
+            if ended.all():
+                break
         return text
