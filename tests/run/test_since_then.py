@@ -13,6 +13,7 @@ import transformer_lib
 from experiments import since_then
 from transformer_lib import Transformer, TransformerConfig, causal_mask
 from transformer_lib.config import TrainingConfig
+from transformer_lib.reference import gated_feed_forward, rotate
 from workshop.lab import patches
 from workshop.lab.decoder_only import DecoderOnly
 from workshop.lab.patches import FOLDER, apply, hunks, patched_package
@@ -103,11 +104,9 @@ def test_rotary_scores_depend_on_the_distance_alone():
     assert scores[0].std() > 0.01
     assert torch.allclose(query.norm(dim=-1), one_query.norm().expand(9), atol=1e-12)
     for position in range(9):
-        for pair in range(4):
-            a, b = one_query[0, 2 * pair : 2 * pair + 2].tolist()
-            angle = position / 10_000 ** (2 * pair / 8)
-            wanted = [a * math.cos(angle) - b * math.sin(angle), a * math.sin(angle) + b * math.cos(angle)]
-            assert np.allclose(query[position, 2 * pair : 2 * pair + 2], wanted, atol=1e-12)
+        assert np.allclose(query[position], rotate(one_query[0].numpy(), position), atol=1e-12)
+    same = one_query[0].numpy()
+    assert np.allclose([rotate(same, 3) @ rotate(same, 7)], [rotate(same, 13) @ rotate(same, 17)], atol=1e-12)
 
 
 @pytest.mark.parametrize("names", [("rotary",), ("grouped",), ("rotary", "grouped")], ids="+".join)
@@ -144,19 +143,11 @@ def test_the_gated_network_equals_the_loops():
     with patched_package("gated") as library:
         network = library.FeedForward(6, 9).double()
     x = torch.randn(1, 3, 6, dtype=torch.float64)
-    inner, gate, outer = (m.weight.detach().numpy() for m in (network.inner, network.gate, network.outer))
-    assert len(inner) == 2 * 9 // 3
+    gate, inner, outer = (m.weight.detach().numpy().T for m in (network.gate, network.inner, network.outer))
+    assert inner.shape == gate.shape == (6, 2 * 9 // 3)
     with torch.no_grad():
         found = network(x)[0]
-    for row, result in zip(x[0].tolist(), found.tolist(), strict=True):
-        wanted = [0.0] * 6
-        for unit in range(len(inner)):
-            strength = sum(gate[unit, i] * row[i] for i in range(6))
-            content = sum(inner[unit, i] * row[i] for i in range(6))
-            swish = strength / (1 + math.exp(-strength))
-            for i in range(6):
-                wanted[i] += swish * content * outer[i, unit]
-        assert np.allclose(result, wanted, atol=1e-12)
+    assert np.allclose(found, gated_feed_forward(x[0].numpy(), gate, inner, outer), atol=1e-12)
 
 
 def test_as_many_groups_as_heads_are_multi_head_attention():
