@@ -187,7 +187,7 @@ def against_2017(runs: Mapping[str, list[dict[str, float]]]) -> dict[str, dict[s
 def main() -> None:
     """Run every variant with each seed; write the record anew after each seed from the second on."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each variant, 2 to 8 (default: 3)")
+    parser.add_argument("--seeds", type=int, default=5, help="runs of each variant, 2 to 8 (default: 5)")
     steps = TRAINING["num_steps"]
     parser.add_argument("--steps", type=int, default=steps, help=f"updates of each run (default: {steps})")
     args = parser.parse_args()
