@@ -59,6 +59,14 @@ def test_a_diff_changes_what_it_says_and_nothing_more(name):
         assert hunk.before != hunk.after
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_diff_written_anew_makes_the_same_package(name, monkeypatch, tmp_path):
+    before = patches.refreshed(name)
+    (tmp_path / f"{name}.diff").write_text(before, "utf-8")
+    monkeypatch.setattr(patches, "FOLDER", tmp_path)
+    assert patches.refreshed(name) == before
+
+
 def test_a_diff_whose_lines_are_gone_is_refused_and_says_what_to_do(tmp_path, monkeypatch):
     package = tmp_path / "transformer_lib"
     package.mkdir()
@@ -157,7 +165,7 @@ def test_as_many_groups_as_heads_are_multi_head_attention():
     grouped.load_state_dict(own.state_dict())
     x, mask = torch.randn(2, 7, 16, dtype=torch.float64), causal_mask(7)
     with torch.no_grad():
-        assert torch.allclose(grouped(x, x, x, mask), own(x, x, x, mask), atol=1e-12)
+        torch.testing.assert_close(grouped(x, x, x, mask), own(x, x, x, mask))
 
 
 def test_two_groups_are_heads_that_share_their_keys_and_values():

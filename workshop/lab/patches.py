@@ -5,8 +5,13 @@
 
 Each diff lies in workshop/lab/since_then/. A hunk is found by its lines, wherever they stand: its line numbers are for
 readers alone. So diffs that touch different lines can be applied together.
+
+    python -m workshop.lab.patches    write every diff anew, with the line numbers of today
+
+Where the package's own lines changed, edit the diff's lines that begin with a blank or a minus, then run this.
 """
 
+import difflib
 import importlib.util
 import itertools
 import re
@@ -70,6 +75,26 @@ def apply(name: str, package: Path) -> None:
         path.write_text(source.replace(hunk.before, hunk.after), "utf-8")
 
 
+def copied(folder: str) -> Path:
+    """A copy of the package in this folder, without what models of its own weights need."""
+    package = Path(folder, PACKAGE)
+    shutil.copytree(ROOT / PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "pretrained"))
+    return package
+
+
+def refreshed(name: str) -> str:
+    """The diff of this name against the package as it stands, one line of context around each change."""
+    diff = (FOLDER / f"{name}.diff").read_text("utf-8")
+    lines: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        package = copied(folder)
+        apply(name, package)
+        for file in dict.fromkeys(hunk.file for hunk in hunks(diff)):
+            old, new = ((p / file).read_text("utf-8").splitlines(True) for p in (ROOT / PACKAGE, package))
+            lines += difflib.unified_diff(old, new, f"a/{PACKAGE}/{file}", f"b/{PACKAGE}/{file}", n=1)
+    return "".join(lines)
+
+
 @contextmanager
 def patched_package(*names: str) -> Iterator[ModuleType]:
     """A copy of the package with these diffs applied in order, imported beside the package itself.
@@ -78,9 +103,7 @@ def patched_package(*names: str) -> Iterator[ModuleType]:
     """
     alias = f"{PACKAGE}_{next(NUMBERS)}"
     with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder, PACKAGE)
-        leave_out = shutil.ignore_patterns("__pycache__", "pretrained")
-        shutil.copytree(ROOT / PACKAGE, package, ignore=leave_out)
+        package = copied(folder)
         for name in names:
             apply(name, package)
         spec = importlib.util.spec_from_file_location(alias, package / "__init__.py")
@@ -93,3 +116,12 @@ def patched_package(*names: str) -> Iterator[ModuleType]:
         finally:
             for key in [key for key in sys.modules if key.split(".")[0] == alias]:
                 del sys.modules[key]
+
+
+def main() -> None:
+    for path in sorted(FOLDER.glob("*.diff")):
+        path.write_text(refreshed(path.stem), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
