@@ -545,7 +545,7 @@ def then_and_now(c: Canvas) -> None:
     middle = y + 12 + 24 + 22
     for role, dy in (("key", -7), ("value", 7)):
         c.arrow((186, middle + dy), (152, middle + dy), role=role)
-    c.text(172, middle - 14, "memory", SMALL)
+    c.text(158, middle - 14, "memory", SMALL, "start")
     y = sublayer(c, old, y, 124, "multi-head\ncross-attention", 14, "q")
     ends = sublayer(c, old, y, 124, "feed-forward:\nlinear, ReLU, linear", 14)
     below = pre_norm_sublayer(c, new, 121, wide, "masked self-attention,\nheads share K and V", 350, "qkv")
