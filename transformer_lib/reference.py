@@ -187,6 +187,17 @@ def sinusoids(length, d_model, base=10000.0):
     return table
 
 
+def rotate(x, position, base=10000.0):
+    """Not in the paper; x (d_k), a query or a key, turned pair by pair."""
+    turned = np.zeros(len(x))
+    for i in range(0, len(x), 2):
+        angle = position / base ** (i / len(x))
+        sine, cosine = math.sin(angle), math.cos(angle)
+        turned[i] = x[i] * cosine - x[i + 1] * sine
+        turned[i + 1] = x[i] * sine + x[i + 1] * cosine
+    return turned
+
+
 def embedding(tokens, matrix):
     """Section 3.4: each token's row of the matrix, times √d_model."""
     d_model = len(matrix[0])
@@ -223,6 +234,16 @@ def layer_norm(x, gain, bias, epsilon=1e-5):
         variance = sum((c - mean) ** 2 for c in position) / len(position)
         root = math.sqrt(variance + epsilon)
         rows.append([(c - mean) / root for c in position] * gain + bias)
+    return np.array(rows)
+
+
+def gated_feed_forward(x, w_gate, w_in, w_out):
+    """Not in the paper; x (n, d_model), w_gate and w_in (d_model, width)."""
+    rows = []
+    for position in x:
+        gates = [g / (1 + math.exp(-g)) for g in position @ w_gate]
+        hidden = [g * h for g, h in zip(gates, position @ w_in, strict=True)]
+        rows.append(np.array(hidden) @ w_out)
     return np.array(rows)
 
 

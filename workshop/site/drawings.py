@@ -508,6 +508,59 @@ def decoding_step(c: Canvas) -> None:
     c.text(200, y + 36, "the newest token of step 4:", SMALL, "end")
 
 
+def pre_norm_sublayer(
+    c: Canvas, x: float, y: float, width: float, words: str, around: float, inputs: str = ""
+) -> float:
+    """A sub-layer of today: the norm stands before it, inside the residual arrow. Returns the bottom of the sum."""
+    c.path(f"M{x} {y}v12", "state", 2)
+    y += 12
+    c.arrow((x, y), (x, y + 14), role="state", width=2)
+    c.box(x, y + 27, width, 26, "RMSNorm")
+    top = y + 40 + (46 if inputs else 18)
+    if inputs:
+        spread = width * 0.3
+        c.path(f"M{x} {y + 40}V{y + 52}M{x - spread} {y + 52}H{x + spread}")
+        for role, at in zip(QKV, (x - spread, x, x + spread), strict=True):
+            c.arrow((at, y + 52), (at, top), role=role)
+            c.text(at + 8, top - 12, role[0].upper(), SMALL, "start")
+            if role != "value":  # a filled mark: turned
+                c.circle(at, y + 62, radius=3.5, role="ink")
+    else:
+        c.arrow((x, y + 40), (x, top))
+    bottom = top + 15 + 14.5 * (words.count("\n") + 1)
+    c.box(x, (top + bottom) / 2, width, bottom - top, words)
+    c.arrow((x, bottom), (x, bottom + 20))
+    c.circle(x, bottom + 29, "+")
+    sum_at = (x + math.copysign(10, around - x), bottom + 29)
+    c.arrow((x, y), (around, y), (around, bottom + 29), sum_at, role="state", width=2)
+    return bottom + 38
+
+
+def then_and_now(c: Canvas) -> None:
+    old, new, wide = 90, 262, 142
+    for x, words in ((old, "2017"), (new, "today")):
+        c.text(x, 86, words, 13, bold=True)
+        c.box(x, 108, 124, 26, "states", "state")
+    y = sublayer(c, old, 121, 124, "masked multi-head\nself-attention", 14, "qkv")
+    middle = y + 12 + 24 + 22
+    for role, dy in (("key", -7), ("value", 7)):
+        c.arrow((186, middle + dy), (152, middle + dy), role=role)
+    c.text(158, middle - 14, "memory", SMALL, "start")
+    y = sublayer(c, old, y, 124, "multi-head\ncross-attention", 14, "q")
+    ends = sublayer(c, old, y, 124, "feed-forward:\nlinear, ReLU, linear", 14)
+    below = pre_norm_sublayer(c, new, 121, wide, "masked self-attention,\nheads share K and V", 350, "qkv")
+    c.path(f"M{new} {below}V{y - 6}", "state", 2)
+    c.text(new + 10, (below + y) / 2 - 10, "no cross-", SMALL, "start")
+    c.text(new + 10, (below + y) / 2 + 4, "attention", SMALL, "start")
+    lasts = pre_norm_sublayer(c, new, y - 6, wide, "gated network:\nlinear, gate, linear", 350)
+    bottom = max(ends, lasts) + 26
+    for x, end in ((old, ends), (new, lasts)):
+        c.arrow((x, end), (x, bottom), role="state", width=2)
+        c.box(x, bottom + 13, 124, 26, "states", "state")
+    c.text(180, bottom + 50, "dots: queries and keys turned by their position (rotary)", SMALL)
+    c.text(180, bottom + 66, "2017 adds positions once, before the first layer", SMALL)
+
+
 DRAWINGS = (
     transformer,
     recurrence,
@@ -524,6 +577,7 @@ DRAWINGS = (
     decoder_layer,
     shift_right,
     decoding_step,
+    then_and_now,
 )
 
 

@@ -1,0 +1,249 @@
+"""What changed since 2017: each diff applies to the package as it stands, and the variant does what it claims."""
+
+import json
+import math
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import transformer_lib
+from experiments import since_then
+from transformer_lib import Transformer, TransformerConfig, causal_mask
+from transformer_lib.config import TrainingConfig
+from transformer_lib.reference import gated_feed_forward, rotate
+from workshop.lab import patches
+from workshop.lab.decoder_only import DecoderOnly
+from workshop.lab.patches import FOLDER, apply, hunks, patched_package
+
+NAMES = sorted(path.stem for path in FOLDER.glob("*.diff"))
+RECORD = Path(since_then.__file__).parent / "results" / "since_then.json"
+SMALL = {"num_layers": 2, "d_model": 16, "d_ff": 30, "num_heads": 4, "d_k": 6, "d_v": 4, "p_drop": 0.0}
+
+
+def config_of(library, **changes):
+    return library.TransformerConfig(vocabulary_size=20, **{**SMALL, **changes})
+
+
+def part(library, name):
+    return import_module(f"{library.__name__}.{name}")
+
+
+def ids(*shape):
+    return torch.randint(3, 20, shape)
+
+
+@pytest.mark.parametrize("names", [*[(name,) for name in NAMES], since_then.TODAY], ids="+".join)
+def test_a_diff_applies_to_the_package_and_its_model_learns(names):
+    with patched_package(*names) as library:
+        model = library.Transformer(config_of(library, norm_order="pre"))
+        source, target = ids(2, 5), ids(2, 4)
+        loss = library.label_smoothing_loss(model(source, target), target)
+        loss.backward()
+        assert all(weight.grad.abs().max() > 0 for weight in model.parameters())
+        assert not isinstance(model, Transformer)
+
+
+def test_every_diff_is_measured_and_every_measured_diff_exists():
+    measured = {name for variant in since_then.VARIANTS.values() for name in variant.diffs}
+    assert measured == set(NAMES) == set(since_then.TODAY)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_diff_changes_what_it_says_and_nothing_more(name):
+    for hunk in hunks((FOLDER / f"{name}.diff").read_text("utf-8")):
+        source = (patches.ROOT / "transformer_lib" / hunk.file).read_text("utf-8")
+        assert source.count(hunk.before) == 1
+        assert hunk.before != hunk.after
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_diff_written_anew_makes_the_same_package(name, monkeypatch, tmp_path):
+    before = patches.refreshed(name)
+    (tmp_path / f"{name}.diff").write_text(before, "utf-8")
+    monkeypatch.setattr(patches, "FOLDER", tmp_path)
+    assert patches.refreshed(name) == before
+
+
+def test_a_diff_whose_lines_are_gone_is_refused_and_says_what_to_do(tmp_path, monkeypatch):
+    package = tmp_path / "transformer_lib"
+    package.mkdir()
+    (package / "layers.py").write_text("one\ntwo\n", "utf-8")
+    diff = "--- a/transformer_lib/layers.py\n+++ b/transformer_lib/layers.py\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n"
+    monkeypatch.setattr(patches, "FOLDER", tmp_path)
+    (tmp_path / "some.diff").write_text(diff, "utf-8")
+    apply("some", package)
+    assert (package / "layers.py").read_text("utf-8") == "one\nthree\n"
+    with pytest.raises(ValueError, match=r"some\.diff: .*layers\.py holds these lines 0 times.*refresh the diff"):
+        apply("some", package)
+
+
+def test_what_is_no_diff_against_the_package_is_refused():
+    for text in ("hello\n", "--- a/tests/x.py\n+++ b/tests/x.py\n"):
+        with pytest.raises(ValueError, match="no line of a unified diff"):
+            hunks(text)
+
+
+def test_rms_norm_ignores_the_scale_of_its_input_and_subtracts_no_mean():
+    x = torch.randn(3, 16, dtype=torch.float64)
+    with patched_package("rms_norm") as library:
+        norm = part(library, "layers").AddAndNorm(config_of(library)).norm.double()
+        final = part(library, "transformer").final_norm(config_of(library, norm_order="pre"))
+    assert torch.allclose(norm(1000 * x), norm(x), atol=1e-12)
+    assert (norm(x + 5) - norm(x)).abs().max() > 0.5
+    assert (norm(x + 5).mean(dim=-1) > 0.5).all()
+    for row, found in zip(x.tolist(), norm(x).tolist(), strict=True):
+        root_mean_square = math.sqrt(sum(number**2 for number in row) / len(row))
+        assert np.allclose(found, [number / root_mean_square for number in row], atol=1e-12)
+    assert isinstance(final, torch.nn.RMSNorm)
+
+
+def test_rotary_scores_depend_on_the_distance_alone():
+    with patched_package("rotary") as library:
+        turned = part(library, "attention").turned
+    one_query, one_key = torch.randn(2, 1, 8, dtype=torch.float64)
+    query, key = turned(one_query.expand(9, 8), one_key.expand(9, 8))
+    scores = query @ key.T
+    for distance in range(-8, 9):
+        diagonal = scores.diagonal(distance)
+        assert torch.allclose(diagonal, diagonal[0].expand_as(diagonal), atol=1e-12)
+    assert scores[0].std() > 0.01
+    assert torch.allclose(query.norm(dim=-1), one_query.norm().expand(9), atol=1e-12)
+    for position in range(9):
+        assert np.allclose(query[position], rotate(one_query[0].numpy(), position), atol=1e-12)
+    same = one_query[0].numpy()
+    assert np.allclose([rotate(same, 3) @ rotate(same, 7)], [rotate(same, 13) @ rotate(same, 17)], atol=1e-12)
+
+
+@pytest.mark.parametrize("names", [("rotary",), ("grouped",), ("rotary", "grouped")], ids="+".join)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_decoding_with_the_cache_gives_the_probabilities_of_the_whole_pass(names, beam_size):
+    with patched_package(*names) as library:
+        model = library.Transformer(config_of(library)).double().eval()
+        source = ids(1, 6)
+        decoding = part(library, "decoding")
+        [hypotheses] = decoding.beam_hypotheses(model, source, beam_size, 0.6, max_length=7)
+        for hypothesis in hypotheses:
+            target = torch.tensor([[model.config.bos_id, *hypothesis.tokens]])
+            with torch.no_grad():
+                log_p = model(source, target[:, :-1]).log_softmax(dim=-1)
+            total = log_p.gather(-1, target[:, 1:, None]).sum().item()
+            assert math.isclose(total, hypothesis.log_probability, abs_tol=1e-9)
+
+
+def test_rotary_leaves_cross_attention_and_embeddings_without_positions():
+    with patched_package("rotary") as library:
+        model = library.Transformer(config_of(library)).double().eval()
+        memory, target = torch.randn(1, 5, 16, dtype=torch.float64), ids(1, 3)
+        source = ids(1, 5)
+        order = torch.tensor([3, 1, 4, 0, 2])
+        with torch.no_grad():
+            straight = model.decode(target, memory, source)
+            shuffled = model.decode(target, memory[:, order], source[:, order])
+            rows = model.embed(torch.tensor([[7, 7]]), model.embedding)[0]
+    assert torch.allclose(straight, shuffled, atol=1e-12)
+    assert torch.equal(rows[0], rows[1])
+
+
+def test_the_gated_network_equals_the_loops():
+    with patched_package("gated") as library:
+        network = library.FeedForward(6, 9).double()
+    x = torch.randn(1, 3, 6, dtype=torch.float64)
+    gate, inner, outer = (m.weight.detach().numpy().T for m in (network.gate, network.inner, network.outer))
+    assert inner.shape == gate.shape == (6, 2 * 9 // 3)
+    with torch.no_grad():
+        found = network(x)[0]
+    assert np.allclose(found, gated_feed_forward(x[0].numpy(), gate, inner, outer), atol=1e-12)
+
+
+def test_as_many_groups_as_heads_are_multi_head_attention():
+    own = transformer_lib.MultiHeadAttention(16, 4, 6, 5).double()
+    with patched_package("grouped") as library:
+        grouped = library.MultiHeadAttention(16, 4, 6, 5, num_groups=4).double()
+    grouped.load_state_dict(own.state_dict())
+    x, mask = torch.randn(2, 7, 16, dtype=torch.float64), causal_mask(7)
+    with torch.no_grad():
+        torch.testing.assert_close(grouped(x, x, x, mask), own(x, x, x, mask))
+
+
+def test_two_groups_are_heads_that_share_their_keys_and_values():
+    own = transformer_lib.MultiHeadAttention(16, 4, 6, 5).double()
+    with patched_package("grouped") as library:
+        grouped = library.MultiHeadAttention(16, 4, 6, 5).double()
+    weights = dict(grouped.state_dict())
+    for name, width in (("key_projection.weight", 6), ("value_projection.weight", 5)):
+        per_group = weights[name].unflatten(0, (2, width))
+        weights[name] = per_group.repeat_interleave(2, dim=0).flatten(0, 1)
+    own.load_state_dict(weights)
+    x = torch.randn(2, 7, 16, dtype=torch.float64)
+    with torch.no_grad():
+        assert torch.allclose(grouped(x, x, x), own(x, x, x), atol=1e-12)
+
+
+def test_grouped_heads_halve_the_cache():
+    plain = since_then.cache_bytes(Transformer(config_of(transformer_lib)))
+    with patched_package("grouped") as library:
+        grouped = since_then.cache_bytes(library.Transformer(config_of(library)))
+    assert (
+        plain["cache_bytes_target"] == 2 * since_then.CACHED * 4 * (6 + 4) * 4
+    )  # layers, tokens, heads, widths, bytes
+    assert grouped == {name: count // 2 for name, count in plain.items()}
+
+
+@pytest.mark.parametrize("names", [(), since_then.TODAY], ids=["2017", "today"])
+def test_in_a_decoder_alone_no_position_sees_a_later_one(names):
+    with patched_package(*names) as library:
+        model = DecoderOnly(library.Transformer(config_of(library, norm_order="pre")).double()).eval()
+        text = ids(1, 6)
+        with torch.no_grad():
+            before = model(None, text)
+            for place in range(6):
+                changed = text.clone()
+                changed[0, place] = 3 + (text[0, place] - 2) % 17
+                moved = (model(None, changed) - before).abs().amax(dim=-1)[0]
+                assert (moved[:place] == 0).all()
+                assert (moved[place:] > 0).all()
+
+
+def test_a_decoder_alone_has_no_weights_of_a_decoder_and_skips_padding():
+    model = DecoderOnly(Transformer(TransformerConfig(vocabulary_size=20, **SMALL)).double()).eval()
+    assert not any("decoder" in name or "cross" in name for name, _ in model.named_parameters())
+    text = ids(1, 5)
+    padded = torch.cat([text, torch.zeros(1, 3, dtype=torch.int64)], dim=1)
+    with torch.no_grad():
+        assert torch.allclose(model(None, padded)[:, :5], model(None, text), atol=1e-12)
+        at = torch.tensor([4, 1])
+        assert torch.allclose(model(None, text, at), model(None, text)[0, at], atol=1e-12)
+
+
+@pytest.mark.slow
+def test_a_trained_decoder_alone_writes_number_words():
+    task = since_then.number_task(100, 100)
+    torch.manual_seed(0)
+    sizes = {**since_then.MODEL, "p_drop": 0.0}
+    model = DecoderOnly(Transformer(TransformerConfig(vocabulary_size=len(task.tokenizer), **sizes)))
+    settings = TrainingConfig(num_steps=150, batch_tokens=400, warmup_steps=300)
+    since_then.train(transformer_lib, model, task.texts(task.learned), settings)
+    found = since_then.translated(model, task.tokenizer, [english for english, _ in task.learned])
+    assert sum(a == german for a, (_, german) in zip(found, task.learned, strict=True)) >= 95
+    assert since_then.translated(model, task.tokenizer, ["forty seven"]) == ["sieben und vierzig"]
+
+
+def test_an_interval_of_paired_differences_covers_the_truth_19_times_in_20():
+    draws = np.random.default_rng(0).normal(0.3, 1, (4000, 2, 3))
+    found = [since_then.interval(list(a + 0.5), list(b)) for a, b in draws]
+    covered = np.mean([abs(i["mean"] - 0.5) <= i["half_width"] for i in found])
+    assert 0.94 < covered < 0.96
+
+
+def test_the_record_has_every_variant_with_the_same_seeds_and_says_what_its_runs_say():
+    record = json.loads(RECORD.read_text("utf-8"))
+    assert list(record["runs"]) == list(since_then.VARIANTS)
+    assert {len(runs) for runs in record["runs"].values()} == {record["seeds"]}
+    assert record["seeds"] >= 3
+    assert record["against_2017"] == since_then.against_2017(record["runs"])
+    assert {name: v["diffs"] for name, v in record["variants"].items()} == {
+        name: list(v.diffs) for name, v in since_then.VARIANTS.items()
+    }
