@@ -7,7 +7,7 @@ import urllib.error
 import pytest
 
 from transformer_lib.data import corpora, load_pairs
-from transformer_lib.data.corpora import fetch, pair_lines, split_by_english
+from transformer_lib.data.corpora import fetch, split_by_english
 
 CONTENT = b"eins\nzwei\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -157,11 +157,6 @@ def test_a_split_by_english_sentence_ignores_marks_and_capitals():
     assert again[0] not in found["train"] + found["val"]
     assert again[1] not in found["train"]  # its German is that of a held-out sentence
     assert len(found["train"]) + len(found["val"]) + len(found["test"]) == 600
-
-
-def test_sides_of_different_length_are_refused():
-    with pytest.raises(ValueError, match="val: the source has 2 lines and the target 1; line i of one must"):
-        pair_lines(["a", "b"], ["c"], "val")
 
 
 @pytest.mark.parametrize(
