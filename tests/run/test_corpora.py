@@ -7,7 +7,7 @@ import urllib.error
 import pytest
 
 from transformer_lib.data import corpora, load_pairs
-from transformer_lib.data.corpora import fetch, pair_lines, split_by_english
+from transformer_lib.data.corpora import fetch, split_by_english
 
 CONTENT = b"eins\nzwei\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -158,11 +158,6 @@ def test_a_split_by_english_sentence_ignores_marks_and_capitals():
     assert again[1] not in found["train"]  # its German is that of a held-out sentence
     assert len(found["train"]) + len(found["val"]) + len(found["test"]) == 600
     assert found["val"] == [("Word 113.", "Wort 113."), ("Word 313.", "Wort 313.")]  # as in every recorded run
-
-
-def test_sides_of_different_length_are_refused():
-    with pytest.raises(ValueError, match="val: the source has 2 lines and the target 1; line i of one must"):
-        pair_lines(["a", "b"], ["c"], "val")
 
 
 @pytest.mark.parametrize(
