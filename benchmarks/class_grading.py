@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -69,11 +70,13 @@ def main() -> None:
         records = [json.loads(path.read_text("utf-8")) for path in (out / "records" / given.chapter).glob("*.json")]
         if not records:
             sys.exit(done.returncode or "Nothing was graded.")
-        processor = sum(record.get("cpu_seconds", 0) for record in records)
+        each = [record.get("cpu_seconds", 0.0) for record in records]
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
     load_now = os.getloadavg()[0]
-    print(f"{len(records)} submissions of {given.chapter}, {given.at_once} at a time: {seconds:.0f} s by the clock,")
-    print(f"{processor:.0f} s of processor time in graders and kernels, {processor / len(records):.1f} s each;")
+    clock = f"{seconds:.0f} s by the clock, {seconds / len(records):.1f} s a submission"
+    print(f"{len(records)} submissions of {given.chapter}, {given.at_once} at a time: {clock};")
+    spread = f"{min(each):.1f} to {max(each):.1f} s each, median {statistics.median(each):.1f} s"
+    print(f"{sum(each):.0f} s of processor time in graders and kernels, {spread};")
     print(f"{size:.0f} MB of marks. {os.cpu_count()} processors; at the end {load_now:.1f} programs waited for them.")
     sys.exit(done.returncode)
 

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from transformer_lib import BASE
+from workshop.course.grading import sandbox
 from workshop.course.grading.checker import Chapter, Run
-from workshop.course.grading.sandbox import WITHOUT, Limits, missing
+from workshop.course.grading.sandbox import WITHOUT, Limits, broken, missing
 from workshop.course.grading.wire import Unknown, Wire
 
 
@@ -171,3 +172,15 @@ def test_a_check_uses_the_students_functions_as_if_they_were_here(
     }
     assert failed == {"a wrong answer fails": "it is 4"}
     assert run.events == []
+
+
+@pytest.mark.slow
+def test_an_environment_in_which_nothing_could_run_is_told_from_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    python = Path(sys.executable)
+    assert broken(python) == ""
+    if why := missing(python):
+        pytest.skip(why)
+    monkeypatch.setattr(sandbox, "OWN", ())  # as where the environment looks for the package in a folder that was moved
+    broken.cache_clear()
+    assert "ModuleNotFoundError: No module named 'workshop'" in broken(python)
+    broken.cache_clear()

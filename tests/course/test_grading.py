@@ -231,13 +231,17 @@ def test_a_hidden_check_is_in_no_process_of_a_submission(visited: Visit) -> None
 
 
 @contextlib.contextmanager
-def form(out: Path) -> Iterator[Callable[[str], tuple[str, str]]]:
+def form(out: Path, temporary: Path) -> Iterator[Callable[[str], tuple[str, str]]]:
     """nbgrader's form on a port of its own: a function from an address to its page and its policy."""
+    temporary.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     options = [f"--ServerApp.port={port}", "--ServerApp.open_browser=False", "--IdentityProvider.token=word"]
     server = subprocess.Popen(
-        [zoo.PYTHON, "-m", "workshop.course.mark", out, *options], cwd=ROOT, stderr=subprocess.DEVNULL
+        [zoo.PYTHON, "-m", "workshop.course.mark", out, *options],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | {"TMPDIR": str(temporary)},
     )
 
     def page(address: str) -> tuple[str, str]:
@@ -253,16 +257,17 @@ def form(out: Path) -> Iterator[Callable[[str], tuple[str, str]]]:
     finally:
         server.terminate()
         server.wait(30)
+    assert list(temporary.iterdir()) == []
 
 
-def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit) -> None:
+def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit, tmp_path: Path) -> None:
     out, _ = visited
     with sqlite3.connect(out / "gradebook.db") as book:
         [[submission]] = book.execute(
             "select one.id from submitted_notebook one join submitted_assignment whole on one.assignment_id = whole.id "
             "where whole.student_id = 'writes-scripts'"
         )
-    with form(out) as page:
+    with form(out, tmp_path / "temporary") as page:
         table, policy = page("gradebook")
         text, policy_of_submission = page(f"submissions/{submission}/")
     assert policy == policy_of_submission

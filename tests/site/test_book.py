@@ -142,6 +142,10 @@ def test_no_filler_and_no_machine_paths(path):
     assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/", text)
 
 
+def test_no_page_leaves_a_folder_behind():
+    assert [path.stem for path in (ROOT / "book").glob("*.md") if "mkdtemp" in path.read_text("utf-8")] == []
+
+
 def test_the_readme_says_what_the_command_reached():
     readme = (ROOT / "README.md").read_text("utf-8")
     recorded = json.loads((ROOT / "experiments/results/multi30k_recipe.json").read_text("utf-8"))

@@ -30,7 +30,7 @@ try:
     from workshop.course.grading.marks import Marks
     from workshop.course.grading.one import Job
     from workshop.course.grading.pool import grade_all
-    from workshop.course.grading.sandbox import UNPROTECTED, WITHOUT, Limits, missing
+    from workshop.course.grading.sandbox import UNPROTECTED, WITHOUT, Limits, broken, missing
     from workshop.course.grading.submissions import Submission, find
 except ImportError as error:  # nbgrader lives in an environment of its own
     raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
@@ -48,6 +48,9 @@ def sandbox() -> str:
     if why := missing(PYTHON):
         print(UNPROTECTED.format(why=why), flush=True)
         os.environ[WITHOUT] = "1"
+    if why := broken(PYTHON):
+        raise SystemExit(f"No submission can run here, not even a right one: {why}\nRun `make env` in {ROOT}.")
+    if missing(PYTHON):
         return "NO SANDBOX"
     return "a sandbox that sees no other file, no network"
 

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 import secrets
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +64,8 @@ def shown(context: Any, source: str) -> str:
     return markdown(source, trusted=own, attachments=cell.get("attachments"))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("grades", type=Path, help="the folder of marks that `make grade` wrote")
-    given, options = parser.parse_known_args()
-    if not (given.grades / "nbgrader_config.py").exists():
-        parser.error(f"{given.grades} holds no marks: run `make grade` first, or name its folder (OUT=…)")
-    os.chdir(given.grades)
+def serve(options: list[str]) -> None:
+    """The form, until Ctrl-C."""
     os.environ["JUPYTER_NO_CONFIG"] = "1"  # no other extension
     word = secrets.token_urlsafe(24)
     settings = Config()
@@ -87,6 +83,18 @@ def main() -> None:
     for environment in (exporter.environment, form["nbgrader_jinja2_env"]):
         environment.loader = WithWord(environment.loader, word)
     server.start()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("grades", type=Path, help="the folder of marks that `make grade` wrote")
+    given, options = parser.parse_known_args()
+    if not (given.grades / "nbgrader_config.py").exists():
+        parser.error(f"{given.grades} holds no marks: run `make grade` first, or name its folder (OUT=…)")
+    os.chdir(given.grades)
+    with tempfile.TemporaryDirectory(prefix="mark-") as own:
+        tempfile.tempdir = own  # Jupyter makes folders for its settings and removes none
+        serve(options)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,19 @@ def missing(python: Path) -> str:
     return f"bubblewrap does not work here ({done.stderr.strip()[-200:]})" if done.returncode else ""
 
 
+@functools.cache
+def broken(python: Path) -> str:
+    """Why no submission could run here, not even a right one, as in a folder that was moved; nothing if it can."""
+    walled = [] if missing(python) else wall(Limits(), python, {path: str(path) for path in OWN})
+    needed = "import workshop.course.grading.inside, importlib.util as u; assert u.find_spec('transformer_lib')"
+    with tempfile.TemporaryDirectory() as elsewhere:
+        done = subprocess.run(
+            [*walled, str(python), "-c", needed], cwd=elsewhere, env=_environment(elsewhere), capture_output=True,
+            text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    return done.stderr.strip()[-200:] if done.returncode else ""
+
+
 def _bound(limits: Limits) -> None:
     """Bound what a process may use; going beyond is an error in the student's code, not on the machine."""
     bounds = {
