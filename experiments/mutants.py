@@ -1,7 +1,7 @@
 """How many small faults the tests notice, planted one at a time anywhere in the package.
 
     python experiments/mutants.py              # a seeded sample; Ctrl-C records what there is, and the next run goes on
-    python experiments/mutants.py --survivors  # once more what survived, after tests were added
+    python experiments/mutants.py --survivors  # once more those that survived without a reason, after tests were added
 
 A mutant is one small change, drawn from all that workshop/lab/mutants.py can make. It is planted in a copy of the
 package, and the quick tests of its own file run there until one fails: what other tests alone would notice counts as
@@ -124,7 +124,9 @@ def found_again(survivor: dict[str, Any]) -> Mutant:
 
 
 def judge_again(copy: Path, survivor: dict[str, Any]) -> dict[str, Any]:
-    """The verdict on a survivor now; what it was at first stays on record."""
+    """The verdict now on a survivor that is not equivalent; what it was at first stays on record."""
+    if survivor["result"] != "survived" or told(survivor) in reasons():
+        return survivor
     return judged(copy, found_again(survivor), "not deep") | {"at_first": "survived"}
 
 
@@ -140,10 +142,15 @@ def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
         raise SystemExit(f"{test} fails without a mutant too")
 
 
+def reasons() -> dict[tuple[Any, ...], str]:
+    """Why these mutants are equivalent."""
+    listed = tomllib.loads((ROOT / "experiments" / "mutants.toml").read_text("utf-8")).get("equivalent", [])
+    return {told(entry): entry["why"] for entry in listed}
+
+
 def record(found: list[dict[str, Any]]) -> dict[str, Any]:
     """The mutants, with the reason beside each equivalent one, and how many ended how."""
-    reasons = tomllib.loads((ROOT / "experiments" / "mutants.toml").read_text("utf-8")).get("equivalent", [])
-    whys = {told(entry): entry["why"] for entry in reasons}
+    whys = reasons()
     for mutant in found:
         if mutant["result"] == "survived" and told(mutant) in whys:
             mutant["equivalent"] = whys[told(mutant)]
