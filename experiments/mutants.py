@@ -94,7 +94,6 @@ def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str,
     progress.parent.mkdir(exist_ok=True)
     lines = progress.read_text("utf-8").splitlines() if progress.exists() else []
     known = {(told(line), line["line"]): line for line in map(json.loads, lines)}
-    found = []
     try:
         for i, mutant in enumerate(drawn, start=1):
             name = (told(mutant), mutant.line)
@@ -102,12 +101,11 @@ def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str,
                 known[name] = judged(copy, mutant, QUICK)
                 with progress.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(known[name], ensure_ascii=False) + "\n")
-            found.append(known[name])
             result = known[name]["result"]
             print(f"{i}/{len(drawn)} {result}: {mutant.file}:{mutant.line} {mutant.after[:90]}", flush=True)
     except KeyboardInterrupt:
-        print(f"stopped after {len(found)} of {len(drawn)}; the same command goes on")
-    return found
+        print(f"stopped with {len(known)} of {len(drawn)}; the same command goes on")
+    return [known[told(mutant), mutant.line] for mutant in drawn if (told(mutant), mutant.line) in known]
 
 
 def found_again(survivor: dict[str, Any]) -> Mutant:
@@ -177,7 +175,6 @@ def main() -> None:
         if args.survivors:
             old = json.loads((RESULTS / "mutants.json").read_text("utf-8"))
             found = [judge_again(copy, mutant) for mutant in old["mutants"]]
-            ]
             args.seed, seconds = old["seed"], old["seconds"]
         else:
             found, seconds = judge_all(sample(PACKAGE, args.number, args.seed), copy, progress), 0.0
