@@ -1,7 +1,7 @@
 """How many small faults the tests notice, planted one at a time anywhere in the package.
 
     python experiments/mutants.py              # a seeded sample; Ctrl-C records what there is, and the next run goes on
-    python experiments/mutants.py --survivors  # once more what survived, after tests were added
+    python experiments/mutants.py --survivors  # once more those that survived without a reason, after tests were added
 
 A mutant is one small change, drawn from all that workshop/lab/mutants.py can make. It is planted in a copy of the
 package, and the quick tests of its own file run there until one fails: what other tests alone would notice counts as
@@ -94,7 +94,6 @@ def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str,
     progress.parent.mkdir(exist_ok=True)
     lines = progress.read_text("utf-8").splitlines() if progress.exists() else []
     known = {(told(line), line["line"]): line for line in map(json.loads, lines)}
-    found = []
     try:
         for i, mutant in enumerate(drawn, start=1):
             name = (told(mutant), mutant.line)
@@ -102,12 +101,11 @@ def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str,
                 known[name] = judged(copy, mutant, QUICK)
                 with progress.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(known[name], ensure_ascii=False) + "\n")
-            found.append(known[name])
             result = known[name]["result"]
             print(f"{i}/{len(drawn)} {result}: {mutant.file}:{mutant.line} {mutant.after[:90]}", flush=True)
     except KeyboardInterrupt:
-        print(f"stopped after {len(found)} of {len(drawn)}; the same command goes on")
-    return found
+        print(f"stopped with {len(known)} of {len(drawn)}; the same command goes on")
+    return [known[told(mutant), mutant.line] for mutant in drawn if (told(mutant), mutant.line) in known]
 
 
 def found_again(survivor: dict[str, Any]) -> Mutant:
@@ -124,7 +122,9 @@ def found_again(survivor: dict[str, Any]) -> Mutant:
 
 
 def judge_again(copy: Path, survivor: dict[str, Any]) -> dict[str, Any]:
-    """The verdict on a survivor now; what it was at first stays on record."""
+    """The verdict now on a survivor that is not equivalent; what it was at first stays on record."""
+    if survivor["result"] != "survived" or told(survivor) in reasons():
+        return survivor
     return judged(copy, found_again(survivor), "not deep") | {"at_first": "survived"}
 
 
@@ -134,16 +134,21 @@ def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
     Raises:
         SystemExit: if one of them fails there too, so that it proved nothing.
     """
-    noticed = sorted({mutant["by"] for mutant in found if "::" in mutant["by"]})
+    noticed = sorted({mutant["by"].split("[")[0] for mutant in found if "::" in mutant["by"]})
     result, test = verdict(copy, noticed, "not deep")
     if result != "survived":
         raise SystemExit(f"{test} fails without a mutant too")
 
 
+def reasons() -> dict[tuple[Any, ...], str]:
+    """Why these mutants are equivalent."""
+    listed = tomllib.loads((ROOT / "experiments" / "mutants.toml").read_text("utf-8")).get("equivalent", [])
+    return {told(entry): entry["why"] for entry in listed}
+
+
 def record(found: list[dict[str, Any]]) -> dict[str, Any]:
     """The mutants, with the reason beside each equivalent one, and how many ended how."""
-    reasons = tomllib.loads((ROOT / "experiments" / "mutants.toml").read_text("utf-8")).get("equivalent", [])
-    whys = {told(entry): entry["why"] for entry in reasons}
+    whys = reasons()
     for mutant in found:
         if mutant["result"] == "survived" and told(mutant) in whys:
             mutant["equivalent"] = whys[told(mutant)]
@@ -169,9 +174,7 @@ def main() -> None:
         shutil.copytree(PACKAGE, copy / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
         if args.survivors:
             old = json.loads((RESULTS / "mutants.json").read_text("utf-8"))
-            found = [
-                judge_again(copy, mutant) if mutant["result"] == "survived" else mutant for mutant in old["mutants"]
-            ]
+            found = [judge_again(copy, mutant) for mutant in old["mutants"]]
             args.seed, seconds = old["seed"], old["seconds"]
         else:
             found, seconds = judge_all(sample(PACKAGE, args.number, args.seed), copy, progress), 0.0

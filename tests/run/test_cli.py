@@ -391,6 +391,19 @@ def test_an_interrupted_translation_says_that_it_stopped(translator, monkeypatch
     assert capsys.readouterr().err == "stopped\n"
 
 
+@pytest.mark.slow
+def test_a_reader_that_has_seen_enough_ends_a_translation_quietly():
+    command = [sys.executable, "-m", "transformer_lib", "translate", "number_words_en_de", "--device", "cpu"]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([*command, "--threads", "1"], **pipes) as process:
+        process.stdin.write(b"one\n" * 5000)
+        process.stdin.close()
+        assert process.stdout.readline().startswith(b"ein")
+        process.stdout.close()  # as `head -1` does
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
 def test_minutes_are_minutes(tmp_path, monkeypatch):
     step, done = torch.optim.Adam.step, []
     monkeypatch.setattr(torch.optim.Adam, "step", lambda *arguments: done.append(1) or step(*arguments))

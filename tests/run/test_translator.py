@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import sys
 import time
 from dataclasses import replace
 
@@ -62,6 +63,13 @@ def test_a_bar_is_drawn_only_where_it_is_asked_for(small, capsys):
     assert capsys.readouterr().err == ""
     small.translate(SENTENCES, progress=True)
     assert "translating" in capsys.readouterr().err
+
+
+def test_without_tqdm_the_error_names_what_brings_it(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert len(small.translate(SENTENCES)) == len(SENTENCES)
+    with pytest.raises(ImportError, match=r"a progress bar needs tqdm: pip install 'executable-transformer\[text\]'"):
+        small.translate(SENTENCES, progress=True)
 
 
 def test_two_tokenizers_stay_two(small, tmp_path):

@@ -61,9 +61,9 @@ def _of_expressions(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
             yield node, NAMES[name]
         case ast.Call(func=ast.Attribute(value=value, attr=attribute)) if attribute in TAKEN_OFF:
             yield node, ast.unparse(value)
-    for keyword in node.keywords if isinstance(node, ast.Call) else []:
-        if keyword.arg and keyword.arg not in SAID:
-            yield node, ast.unparse(_changed(node, keywords=[other for other in node.keywords if other is not keyword]))
+    if isinstance(node, ast.Call):
+        for dropped in (keyword for keyword in node.keywords if keyword.arg and keyword.arg not in SAID):
+            yield node, ast.unparse(_changed(node, keywords=[kept for kept in node.keywords if kept is not dropped]))
 
 
 def _of_statements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, str]]:
@@ -99,8 +99,8 @@ def mutants(file: str, source: str) -> list[Mutant]:
             start, end = starts[first - 1] + piece.col_offset, starts[last - 1] + piece.end_col_offset
             before = code[starts[first - 1] : starts[last]]
             after = code[starts[first - 1] : start] + text.encode() + code[end : starts[last]]
-            shown = (" ".join(part.decode().split()) for part in (before, after))
-            found.append(Mutant(file, first, *shown, start, end, text))
+            was, now = (" ".join(part.decode().split()) for part in (before, after))
+            found.append(Mutant(file, first, was, now, start, end, text))
     return found
 
 
