@@ -173,14 +173,14 @@ def test_the_graphs_of_a_defect_compute_what_the_package_with_it_computes(name, 
 
 
 @pytest.mark.slow
-def test_the_softmax_over_the_queries_has_a_healthy_loss_and_translates_nothing():
+def test_the_softmax_over_the_queries_has_a_healthy_loss_and_translates_next_to_nothing():
     _, weights = fresh()
     healthy, broken = (Run(name, weights, make_task()) for name in (HEALTHY, "softmax over the queries"))
     for run in (healthy, broken):
         run.learn(SETTINGS.num_steps)
     assert healthy.right() >= 95
     assert broken.losses[-1] == pytest.approx(healthy.losses[-1], abs=0.05)
-    assert broken.right() == 0
+    assert broken.right() <= 5
 
 
 @pytest.mark.parametrize("name", OFFERED)
