@@ -76,7 +76,9 @@ def test_a_diff_whose_lines_are_gone_is_refused_and_says_what_to_do(tmp_path, mo
     (tmp_path / "some.diff").write_text(diff, "utf-8")
     apply("some", package)
     assert (package / "layers.py").read_text("utf-8") == "one\nthree\n"
-    with pytest.raises(ValueError, match=r"some\.diff: .*layers\.py holds these lines 0 times.*refresh the diff"):
+    with pytest.raises(
+        ValueError, match=r"some\.diff: .*layers\.py holds these lines 0 times.*python -m workshop.lab.patches"
+    ):
         apply("some", package)
 
 
