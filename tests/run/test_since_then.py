@@ -76,7 +76,9 @@ def test_a_diff_whose_lines_are_gone_is_refused_and_says_what_to_do(tmp_path, mo
     (tmp_path / "some.diff").write_text(diff, "utf-8")
     apply("some", package)
     assert (package / "layers.py").read_text("utf-8") == "one\nthree\n"
-    with pytest.raises(ValueError, match=r"some\.diff: .*layers\.py holds these lines 0 times.*refresh the diff"):
+    with pytest.raises(
+        ValueError, match=r"some\.diff: .*layers\.py holds these lines 0 times.*python -m workshop.lab.patches"
+    ):
         apply("some", package)
 
 
@@ -221,11 +223,13 @@ def test_a_decoder_alone_has_no_weights_of_a_decoder_and_skips_padding():
 @pytest.mark.slow
 def test_a_trained_decoder_alone_writes_number_words():
     task = since_then.number_task(100, 100)
-    torch.manual_seed(0)
-    sizes = {**since_then.MODEL, "p_drop": 0.0}
-    model = DecoderOnly(Transformer(TransformerConfig(vocabulary_size=len(task.tokenizer), **sizes)))
+    sizes = {**since_then.MODEL, "p_drop": 0.0, "norm_order": "pre"}
     settings = TrainingConfig(num_steps=150, batch_tokens=400, warmup_steps=300)
-    since_then.train(transformer_lib, model, task.texts(task.learned), settings)
+    with patched_package() as library:
+        torch.manual_seed(0)
+        config = library.TransformerConfig(vocabulary_size=len(task.tokenizer), **sizes)
+        model = DecoderOnly(library.Transformer(config))
+        since_then.train(library, model, task.texts(task.learned), settings)
     found = since_then.translated(model, task.tokenizer, [english for english, _ in task.learned])
     assert sum(a == german for a, (_, german) in zip(found, task.learned, strict=True)) >= 95
     assert since_then.translated(model, task.tokenizer, ["forty seven"]) == ["sieben und vierzig"]

@@ -64,14 +64,15 @@ def apply(name: str, package: Path) -> None:
     """Apply the diff of this name to a copy of the package.
 
     Raises:
-        ValueError: a hunk whose lines do not occur exactly once; refresh the diff.
+        ValueError: a hunk whose lines do not occur exactly once.
     """
     for hunk in hunks((FOLDER / f"{name}.diff").read_text("utf-8")):
         path = package / hunk.file
         source = path.read_text("utf-8")
         if (count := source.count(hunk.before)) != 1:
             where = f"{name}.diff: {PACKAGE}/{hunk.file} holds these lines {count} times, not once"
-            raise ValueError(f"{where}; refresh the diff:\n{hunk.before}")
+            remedy = "put today's lines into the diff, then run `python -m workshop.lab.patches`"
+            raise ValueError(f"{where}; {remedy}:\n{hunk.before}")
         path.write_text(source.replace(hunk.before, hunk.after), "utf-8")
 
 
