@@ -1,6 +1,7 @@
 """What each seeded defect does to a model that is trained with it, when no test stops it.
 
     python experiments/seeded_defects.py
+    python experiments/seeded_defects.py --only "a resumed run draws other dropout"    one defect that has changed
 
 For every defect of workshop/lab/defects.py, a copy of the package gets that one fault, and a small model learns English
 to German number words with it: trained, stopped halfway and resumed, averaged, decoded. The package without a defect
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.lab.defects import DEFECTS, Defect
-from workshop.lab.provenance import ROOT, provenance, write_result
+from workshop.lab.provenance import RESULTS, ROOT, provenance, write_result
 
 HEALTHY_SEEDS = 5
 LIMIT, TRAINED_ON, SCORED_ON = 100_000, 8000, 300  # the numbers: below, how many to learn from, how many to score
@@ -126,18 +127,34 @@ def run_jobs(jobs: list[tuple[Defect | None, int, dict[str, Any]]], workers: int
             yield {"seed": seed} | run
 
 
+def remeasure(defect: Defect, seeds: int, workers: int) -> None:
+    """Put new runs of one defect into the record."""
+    started = time.monotonic()
+    runs = list(run_jobs([(defect, seed, dict(defect.model)) for seed in range(seeds)], workers))
+    record = json.loads((RESULTS / "seeded_defects.json").read_text("utf-8"))
+    entry = {"file": defect.file, "model": dict(defect.model), "runs": runs}
+    record["defects"][defect.name] = entry | {"recorded": provenance(0, time.monotonic() - started)}
+    write_result("seeded_defects", record)
+
+
 def main() -> None:
     """Run everything, write the result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=2, help="runs of each defect (default: 2)")
     parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
+    parser.add_argument("--only", metavar="DEFECT", help="measure this one again; its entry gets its own provenance")
     parser.add_argument("--one", nargs=2, metavar=("SEED", "CHANGES"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(json.dumps(one_run(int(args.one[0]), json.loads(args.one[1]))))
         return
     started = time.monotonic()
-    measured = [defect for defect in DEFECTS if defect.runs]
+    measured = [defect for defect in DEFECTS if defect.runs and args.only in (None, defect.name)]
+    if not measured:
+        parser.error(f"--only {args.only!r}: no defect of workshop/lab/defects.py that runs has this name")
+    if args.only:
+        remeasure(measured[0], args.seeds, args.workers)
+        return
     kinds = [dict(kind) for kind in dict.fromkeys(tuple(sorted(defect.model.items())) for defect in measured)]
     jobs: list[tuple[Defect | None, int, dict[str, Any]]] = [
         (None, seed, kind) for kind in kinds for seed in range(HEALTHY_SEEDS)
