@@ -10,7 +10,7 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
-PRELOADED = """numpy.testing torch.testing torch._dynamo torch._inductor torch.distributed safetensors.torch tokenizers
+PRELOADED: list[str] = """numpy.testing torch.testing torch._dynamo torch._inductor torch.distributed safetensors.torch tokenizers
 sympy beartype.claw jaxtyping pytest _pytest.unittest pytest_timeout xdist.plugin anyio.pytest_plugin
 hypothesis.strategies hypothesis.internal.conjecture.engine _hypothesis_pytestplugin""".split()
 QUIET = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before pytest can rewrite them
