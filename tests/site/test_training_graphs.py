@@ -48,6 +48,10 @@ def session(name, kind):
     return onnxruntime.InferenceSession(content(name, kind), options, providers=["CPUExecutionProvider"])
 
 
+def computed(name, kind, feed):
+    return [np.asarray(array) for array in session(name, kind).run(None, feed)]
+
+
 def make_task(withheld=()):
     """The batch of the page: all numbers, those withheld without a target, and empty rows for the reader's pairs."""
 
@@ -87,12 +91,12 @@ class Run:
                 "target_input": self.batch.target_input.numpy(),
                 "target_output": self.batch.target_output.numpy(),
             }
-            loss, self.weights, self.m, self.v, self.cross = session(self.name, "step").run(None, feed)
+            loss, self.weights, self.m, self.v, self.cross = computed(self.name, "step", feed)
             self.losses.append(float(loss))
 
     def translations(self):
         feed = {"weights": self.weights, "source": self.batch.source.numpy()}
-        [tokens] = session(self.name, "greedy").run(None, feed)
+        [tokens] = computed(self.name, "greedy", feed)
         return [up_to_eos(row) for row in tokens.tolist()]
 
     def right(self):
