@@ -10,7 +10,7 @@ import resource
 from pathlib import Path
 from typing import NamedTuple
 
-PRELOADED: list[str] = """numpy.testing torch.testing torch._dynamo torch._inductor torch.distributed safetensors.torch tokenizers
+PRELOADED = """numpy.testing torch.testing torch._dynamo torch._inductor torch.distributed safetensors.torch tokenizers
 sympy beartype.claw jaxtyping pytest _pytest.unittest pytest_timeout xdist.plugin anyio.pytest_plugin
 hypothesis.strategies hypothesis.internal.conjecture.engine _hypothesis_pytestplugin""".split()
 QUIET = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before pytest can rewrite them
@@ -46,7 +46,7 @@ def run_pytest(folder: Path, arguments: list[str], timeout: float = 300.0) -> Do
         TimeoutError: it took longer than so many seconds, and was ended.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
+    context.set_forkserver_preload([*PRELOADED])
     report = folder / "pytest.txt"
     process = context.Process(target=_run, args=(str(folder), arguments, str(report)))
     process.start()
