@@ -149,12 +149,15 @@ def test_no_page_leaves_a_folder_behind():
 def test_the_readme_says_what_the_command_reached():
     readme = (ROOT / "README.md").read_text("utf-8")
     recorded = json.loads((ROOT / "experiments/results/multi30k_recipe.json").read_text("utf-8"))
-    [run] = recorded["runs"]
-    found = run["test"]["test_2016_flickr"][run["chosen"]]
-    assert f"**BLEU = {found['cased']['bleu']}** `{found['cased']['signature']}`" in readme
-    assert f"and {found['moses_lower']['bleu']} on lower-cased words of the Moses scripts" in readme
-    assert f"{run['trained']['seconds'] / 60:.0f} minutes of training on" in readme
-    assert f"({recorded['date']}, {run['parameters'] / 1e6:.1f} million parameters)" in readme
+    ways = {"de-en": ("German to English", "greedy, latest", "spacy_lower"), "en-de": ("English to German", None, "moses_lower")}
+    for run in recorded["runs"]:
+        name, published_with, way = ways[run["direction"]]
+        scores = run["test"]["test_2016_flickr"]
+        score, counted = scores[run["chosen"]]["cased"], scores[published_with or run["chosen"]][way]["bleu"]
+        assert f"| {name} | {run['epochs']:.0f} | **{score['bleu']}** | {counted}, " in readme
+        assert f"`{score['signature']}`" in readme
+        assert 115 < run["trained"]["seconds"] / 60 < 135  # two hours
+        assert f"({run['trained']['date']}, {run['parameters'] / 1e6:.1f} million parameters)" in readme
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments/results").glob("*.json")), ids=lambda p: p.stem)
