@@ -149,7 +149,10 @@ def test_no_page_leaves_a_folder_behind():
 def test_the_readme_says_what_the_command_reached():
     readme = (ROOT / "README.md").read_text("utf-8")
     recorded = json.loads((ROOT / "experiments/results/multi30k_recipe.json").read_text("utf-8"))
-    ways = {"de-en": ("German to English", "greedy, latest", "spacy_lower"), "en-de": ("English to German", None, "moses_lower")}
+    ways = {
+        "de-en": ("German to English", "greedy, latest", "spacy_lower"),
+        "en-de": ("English to German", None, "moses_lower"),
+    }
     for run in recorded["runs"]:
         name, published_with, way = ways[run["direction"]]
         scores = run["test"]["test_2016_flickr"]
