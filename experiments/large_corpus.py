@@ -46,7 +46,10 @@ def write_text(folder: Path, pairs: int) -> None:
     words = np.array([f"w{i}" for i in range(VOCABULARY)], dtype=object)
     shares = 1 / np.arange(1, VOCABULARY + 1)
     bounds = (shares / shares.sum()).cumsum()
-    with (folder / "train.en").open("w") as source, (folder / "train.de").open("w") as target:
+    with (
+        (folder / "train.en").open("w", encoding="utf-8") as source,
+        (folder / "train.de").open("w", encoding="utf-8") as target,
+    ):
         for begun in range(0, pairs, CHUNK):
             count = min(CHUNK, pairs - begun)
             length = generator.lognormal(-(SPREAD**2) / 2, SPREAD, count)  # 1 on average
@@ -59,7 +62,7 @@ def write_text(folder: Path, pairs: int) -> None:
 
 def memory() -> dict[str, int]:
     """MiB of this process: now, at most, and of the files mapped into it now."""
-    fields = dict(line.split(":") for line in Path("/proc/self/status").read_text().splitlines())
+    fields = dict(line.split(":") for line in Path("/proc/self/status").read_text("utf-8").splitlines())
     names = {"resident_mib": "VmRSS", "peak_mib": "VmHWM", "mapped_mib": "RssFile"}
     return {name: int(fields[field].split()[0]) // 1024 for name, field in names.items()}
 

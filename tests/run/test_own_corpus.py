@@ -97,6 +97,7 @@ def test_damaged_packed_files_are_named(tmp_path):
             list(TextPairs([tmp_path / "a.gz"]))
 
 
+@pytest.mark.posix
 def test_one_file_for_both_languages_is_refused(tmp_path):
     source, target = two_files(tmp_path)
     (tmp_path / "link").symlink_to(source)

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import io
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,9 @@ def try_page(name: str, show: bool = True) -> list[str]:
                 print(f"    visible: {found.visible}\n    hidden: {found.hidden or 'passed'}")
             if fault:
                 faults.append(f"{exercise.label}, {what}: {found.points} points{fault}")
+        for value in names.values():
+            if isinstance(value, tempfile.TemporaryDirectory):
+                value.cleanup()  # it would go when the notebook ends
     return faults
 
 
