@@ -195,8 +195,9 @@ class Table3Row(NamedTuple):
     parameters_in_millions: int | None  # None where the paper leaves the cell empty
 
 
-# The paper's English-German vocabulary has about 37,000 entries (section 5.1).
+#: The base model; the paper's English-German vocabulary has about 37,000 entries (section 5.1).
 BASE = TransformerConfig(vocabulary_size=37_000)
+#: The big model (section 6.1).
 BIG = replace(BASE, d_model=1024, d_ff=4096, num_heads=16, p_drop=0.3)
 
 
@@ -204,7 +205,9 @@ def _row(perplexity: float, bleu: float, millions: int | None = None, epsilon_ls
     return Table3Row(replace(BASE, **model), TrainingConfig(epsilon_ls=epsilon_ls), perplexity, bleu, millions)
 
 
-# Source: Table 3, section 6.2 [table-3].
+#: The rows of Table 3 by their names, such as ``A h=4`` and ``B d_k=16``.
+#:
+#: Source: section 6.2 [table-3].
 TABLE_3: dict[str, Table3Row] = {
     "base": _row(4.92, 25.8, 65),
     "A h=1": _row(5.29, 24.9, num_heads=1, d_k=512, d_v=512),

@@ -53,15 +53,15 @@ def shown(page: Page, title: str, settings: dict[str, float | bool], expected: l
 def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:
     title = "The four steps of attention"
     page = opened(context, origins["http"] + "book/attention.html", title)
-    key = torch.tensor([[1.0, 0, 1, 0], [1, 1, 0, 0], [0, 0, 1, 1]])
-    value = torch.tensor([[0.0, 10], [10, 0], [0, 0]])
+    key = torch.tensor([[0.0, 1], [1, 0], [0, 0]])
+    value = torch.tensor([[0.0, 4], [7, 0], [0, 0]])
     for first, second in ((2.0, 2.0), (4.0, -3.5), (-1.5, 0.5)):
-        query = torch.tensor([[first, second, 0, 0]])
+        query = torch.tensor([[first, second]])
         output, weights = scaled_dot_product_attention(query, key, value)
         dots = (query @ key.T)[0]
-        expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / 2:.2f}" for dot in dots]
+        expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / 2**0.5:.2f}" for dot in dots]
         expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
-        settings = {"Query, 1st": first, "Query, 2nd": second, "Under the root": 4}
+        settings = {"Query, 1st": first, "Query, 2nd": second, "Under the root": 2}
         assert shown(page, title, settings, expected) == expected
     softer = (dots / 8).softmax(dim=0)
     found = shown(page, title, {"Under the root": 64}, [])

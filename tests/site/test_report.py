@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from browser import CHAPTERS, opened
+from browser import API, CHAPTERS, opened
 from playwright.sync_api import BrowserContext
 
 from workshop.site import book_report
@@ -72,7 +72,7 @@ def test_the_menu_of_a_page_opens_the_same_form() -> None:
 
 @pytest.mark.slow
 def test_every_heading_and_exercise_of_the_site_has_its_link(site: Path) -> None:
-    for name in CHAPTERS:
+    for name in CHAPTERS + API:
         page = (site / name).read_text("utf-8")
         article = page[page.index("<article") : page.index("</article>")]
         links = [url.replace("&amp;", "&") for url, _ in LINK.findall(article)]

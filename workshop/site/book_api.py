@@ -4,6 +4,7 @@ A docstring is plain text. Two things become reStructuredText here: an equation,
 is written; an id of the paper, as in `[eq-1]`, links to the section that explains it.
 """
 
+import functools
 import re
 from typing import Any
 
@@ -14,7 +15,9 @@ from sphinx.directives.code import LiteralInclude
 
 ID = re.compile(r"\[([a-z][a-z0-9-]*)\](?!_)")
 MODULE = re.compile(r"(transformer_lib(?:/\w+)+)\.py$")
-OPTIONS = {"members": True, "member-order": "bysource"}
+OPTIONS = {"members": True, "member-order": "bysource", "no-value": True}
+SIGNATURE = re.compile(r"<dt class=\"sig .*?</dt>", re.DOTALL)
+LINES = (("<dl>", '<span class="sig-lines">'), ("</dl>", "</span>"), ("<dd>", '<span class="sig-line">'), ("</dd>", "</span>"))
 
 
 def prepare(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
@@ -32,6 +35,16 @@ def prepare(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object
             line = ID.sub(r"[:ref:`\1 <\1>`]", line) if "Source:" in line else line  # noqa: PLW2901
         prepared.append(line)
     lines[:] = prepared
+
+
+def plain_lines(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Write a signature of several lines as lines: Sphinx makes it a list of definitions in which nothing is defined."""
+
+    def with_lines(signature: re.Match[str]) -> str:
+        return functools.reduce(lambda text, tags: text.replace(*tags), LINES, signature[0])
+
+    if "body" in context:
+        context["body"] = SIGNATURE.sub(with_lines, context["body"])
 
 
 class LinkedListing(LiteralInclude):
@@ -57,5 +70,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # Before napoleon.
     app.connect("autodoc-process-docstring", prepare, priority=100)
     app.setup_extension("sphinx.ext.napoleon")
+    app.connect("html-page-context", plain_lines)
     app.add_directive("literalinclude", LinkedListing, override=True)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
