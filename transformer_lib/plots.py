@@ -174,7 +174,8 @@ def line_chart(
         for name, (xs, ys) in series.items()
         for x, y in zip(xs, ys, strict=True)
     ]
-    legend = None if len(names) == 1 else alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3, columns=3)
+    columns = max(1, min(3, 330 // (30 + 7 * max(map(len, names), default=0))))  # a phone has room for 330 pixels
+    legend = None if len(names) == 1 else alt.Legend(orient="bottom", title=None, symbolStrokeWidth=3, columns=columns)
     chart = (
         alt.Chart(alt.Data(values=records))
         .mark_line(strokeWidth=2.2)

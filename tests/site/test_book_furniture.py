@@ -11,7 +11,7 @@ from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 from PIL import Image
 
-from workshop.site import book_cards, book_charts, book_files, book_head, book_weight
+from workshop.site import book_cards, book_charts, book_files, book_folds, book_head, book_weight
 
 SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
     <script data-x="1" src="../_static/design-tabs.js?v=2"></script>
@@ -25,6 +25,29 @@ def png(pixels: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG")
     return buffer.getvalue()
+
+
+# ── Folded code ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cell(*kinds: str, tags: str = "") -> nodes.container:
+    """A folded cell with an output of these kinds, as myst-nb leaves it in the tree."""
+    whole = nodes.container(hide_mode="input", classes=["cell", *tags.split()], prompt_show="x", prompt_hide="x")
+    if kinds:
+        output = nodes.container(nb_element="cell_code_output")
+        output += [nodes.container(mime_type=kind) for kind in kinds]
+        whole += output
+    return whole
+
+
+def test_folded_code_says_what_it_makes() -> None:
+    tree = new_document("page", get_default_settings())
+    tree += [cell("image/png", "text/plain"), cell("application/vnd.vegalite.v6+json"), cell("text/plain"), cell()]
+    tree += [cell("text/plain", tags="tag_check"), nodes.container(hide_mode="output", prompt_show="as it was")]
+    book_folds.name_folds(None, tree)  # type: ignore[arg-type]
+    said = [part["prompt_show"] for part in tree.findall(nodes.container) if "prompt_show" in part]
+    whats = ["figure", "figure", "output", "step", "check"]
+    assert said == [*(f"Code of this {what}" for what in whats), "as it was"]
 
 
 # ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -20,6 +20,7 @@ from sphinx.util.docutils import SphinxDirective
 from workshop.site import (
     book_charts,
     book_files,
+    book_folds,
     book_head,
     book_live,
     book_pages,
@@ -193,6 +194,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
     app.connect("source-read", prepare_exercises)
+    app.connect("doctree-read", book_folds.name_folds)
     app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
