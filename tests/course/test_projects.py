@@ -390,7 +390,7 @@ def test_the_help_says_how_long_a_submission_may_take(tmp_path, monkeypatch, cap
     assert "find_the_bugs one for each bug and one of everything" in said
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_each_bug_counts_by_itself(tmp_path):
     bugs = make_projects.choose(1)
     make_projects.write_bugs(tmp_path / "first", bugs[1:])
