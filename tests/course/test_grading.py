@@ -335,7 +335,7 @@ def test_late_days_and_titles_reach_the_marks_and_the_feedback(assignments: Path
     page = html.unescape(re.sub(r"<[^>]+>", "", feedback.read_text("utf-8")))
     assert f"{ALL * 0.9:g} of {MOST} points" in page
     assert "handed in 2 days late: 10 % of its points are withheld" in page
-    assert f"late days\n−{ALL * 0.1:g}" in page
+    assert f"late days−{ALL * 0.1:g}" in page
     for one in EXERCISES["attention"]:
         assert one.title.split("`")[0].split("$")[0] in page.split("Fill in the answer cells")[0], "in the table"
     assert "1 of them graded before" in zoo.grade(folder, assignments, out, *ONE_BY_ONE)
