@@ -1,8 +1,16 @@
 // A drawn page of the site as the body of a chapter of the EPUB: plain XHTML, formulas as MathML, charts as pictures.
 // make_epub.py evaluates this in the page; `marked` names the charts and drawings, of which it then takes pictures.
 ({
-  marked() {
-    const gone = '.solution, details.hide, [class^="live-"], button, .tb-icon';
+  marked(home) {
+    for (const box of document.querySelectorAll('.live-translator, .live-training')) {
+      const link = document.createElement('a');
+      link.href = home + location.pathname.split('/').slice(-2).join('/');
+      link.textContent = 'What runs here runs on the published page.';
+      const line = document.createElement('p');
+      line.append(link);
+      box.replaceWith(line);
+    }
+    const gone = '.solution, details.hide, [class^="live-"], button, .tb-icon, a.report';
     document.querySelectorAll(gone).forEach(box => box.remove());
     document.querySelectorAll('details').forEach(box => { box.open = true; });
     document.querySelectorAll('.toggle-hidden').forEach(box => box.classList.remove('toggle-hidden'));
@@ -12,6 +20,7 @@
       const picture = one.querySelector('svg.marks, canvas.marks') ?? one;
       picture.dataset.picture = number;
       one.dataset.drawn = number;
+      one.dataset.width = Math.round(picture.getBoundingClientRect().width);
       one.dataset.alt = one.querySelector('[aria-label]')?.getAttribute('aria-label')
         ?? [...one.querySelectorAll('title, desc')].map(text => text.textContent.trim()).join('. ');
     });
@@ -72,7 +81,8 @@
         if (child.nodeType !== 1) continue;
         if (formulas.has(child)) parent.append(formula(formulas.get(child)));
         else if (child.dataset.drawn !== undefined) {
-          make('img', parent, {src: pictures[child.dataset.drawn], alt: child.dataset.alt, class: 'drawn'});
+          const {drawn, alt, width} = child.dataset;
+          make('img', parent, {src: pictures[drawn], alt, width, class: 'drawn'});
         } else one(child, parent);
       }
     }

@@ -2,14 +2,18 @@
 
     make book epub
 
-Needs Chromium or Chrome, as `make pdf` does. Each chapter is opened as a reader's browser would show it, in the light
-scheme and without solutions. Its formulas become MathML, its charts and drawings pictures with their descriptions,
-and what needs a mouse goes. Links between chapters stay inside the file; all others lead to the published site.
+Needs Chromium or Chrome, as `make pdf` does; where epubcheck is installed, it validates the file. Each chapter is
+opened as a reader's browser would show it, in the light scheme and without solutions. Its formulas become MathML, its
+charts and drawings pictures with their descriptions, and what needs a mouse goes. Links between chapters stay inside
+the file; all others lead to the published site.
 """
 
 import argparse
 import html
+import json
 import re
+import shutil
+import subprocess
 import time
 import uuid
 import zipfile
@@ -70,10 +74,12 @@ PACKAGE = """<?xml version="1.0" encoding="utf-8"?>
 </spine>
 </package>
 """
-STYLE = """body { line-height: 1.5; } img { max-width: 100%; } img.drawn { display: block; margin: 1em auto; }
+STYLE = """body { line-height: 1.5; } img { max-width: 100%; height: auto; }
+img.drawn { display: block; margin: 1em auto; }
 pre { background: #f4f4f4; padding: .5em; font-size: .8em; white-space: pre-wrap; overflow-wrap: anywhere; }
 .output pre { background: none; border-left: 3px solid #767676; }
 table { border-collapse: collapse; font-size: .9em; } td, th { border-bottom: 1px solid #ccc; padding: .2em .6em; }
+td p, th p { margin: 0; }
 .admonition, .details { border-left: 3px solid #0072b2; padding-left: .8em; margin: 1em 0; }
 .admonition-title, .summary, .highlight .k, .highlight .kn, .highlight .nf { font-weight: bold; }
 .highlight .c1, .highlight .sd { color: #4a5a6a; font-style: italic; } math[display=block] { margin: 1em 0; }
@@ -99,7 +105,7 @@ def draw(context: BrowserContext, site: Path, file: str, part: str, pages: list[
     page.emulate_media(media="print", color_scheme="light")
     page.goto((site / f"{file}.html").as_uri(), wait_until="load")
     page.wait_for_function(SETTLED, timeout=60_000)
-    count = page.evaluate(f"{CHAPTER}.marked()")
+    count = page.evaluate(f"{CHAPTER}.marked({json.dumps(home)})")
     files = {
         f"{name}-{number}.png": page.locator(f'[data-picture="{number}"]').screenshot(animations="disabled")
         for number in range(count)
@@ -164,7 +170,9 @@ def packed(chapters: list[Drawn], about: dict[str, str], path: Path) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in entries.items():
             how = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
-            archive.writestr(zipfile.ZipInfo(name, LONG_AGO), data, how)
+            entry = zipfile.ZipInfo(name, LONG_AGO)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, how)
 
 
 def description(root: Path = ROOT) -> dict[str, str]:
@@ -195,6 +203,20 @@ def make(site: Path, toc: Path, about: dict[str, str], path: Path) -> int:
     return len(chapters)
 
 
+def validated(path: Path) -> str:
+    """What epubcheck says of the file, in words.
+
+    Raises:
+        ValueError: with its messages, if the file is not valid.
+    """
+    if not (program := shutil.which("epubcheck")):
+        return "not validated, for epubcheck is not installed"
+    done = subprocess.run([program, path], capture_output=True, text=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise ValueError(f"{path} is not valid:\n{(done.stdout + done.stderr)[-5000:]}")
+    return "epubcheck finds no error"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--site", type=Path, default=SITE, help="the built site")
@@ -205,7 +227,11 @@ def main() -> None:
     chapters = make(site, ROOT / "_toc.yml", description(), site / NAME)
     offer_file(site, NAME, MARKER, "Whole book (.epub)", 'Or as an <a href="{address}" download>e-book (EPUB)</a>.')
     size = (site / NAME).stat().st_size / 1e6
-    print(f"{NAME}: {chapters} chapters, {size:.1f} MB, {time.monotonic() - start:.0f} s.")
+    try:
+        words = validated(site / NAME)
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+    print(f"{NAME}: {chapters} chapters, {size:.1f} MB, {time.monotonic() - start:.0f} s; {words}.")
 
 
 if __name__ == "__main__":
