@@ -155,7 +155,7 @@ def test_the_contents_name_parts_and_chapters() -> None:
     text = make_epub.contents(chapters, "The book")
     nav = ET.fromstring(text).find(f".//{HTML}nav")
     assert nav is not None
-    assert words(nav) == "The book StartOne & allATwoB"
+    assert words(nav) == "The bookStartOne & allATwoB"
     assert [one.get("href") for one in nav.iter(f"{HTML}a")] == ["i.xhtml", "a.xhtml", "b.xhtml"]
     assert [words(one) for one in nav.iter(f"{HTML}span")] == ["One & all", "Two"]
 
