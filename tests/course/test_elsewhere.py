@@ -20,6 +20,7 @@ import pytest
 
 from workshop.course import export_autograder, make_assignments
 from workshop.course import grading_zoo as zoo
+from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import context
 from workshop.course.grading import elsewhere
 from workshop.course.grading.marks import Marks
@@ -27,8 +28,6 @@ from workshop.course.grading.submissions import Submission
 from workshop.course.make_assignments import chapters
 from workshop.course.try_exercises import prepared, run, trials
 from workshop.site.address import configured
-from workshop.site.book_index import Index, pages_in_order, read_page
-from workshop.site.plain_markdown import Plain
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = {
@@ -181,7 +180,7 @@ def test_a_chapter_without_an_assignment_is_named(tmp_path: Path) -> None:
 
 
 class OttersTestCase:
-    """What a test file imports: a decorator that keeps a function with its points, as otter.test_files.test_case does."""
+    """What a test file imports: a decorator that keeps a function with its points, as Otter's own does."""
 
     def __init__(self, name: str, points: float, hidden: bool):
         self.name, self.points, self.hidden = name, points, hidden
@@ -211,9 +210,8 @@ def test_otters_test_files_give_each_answer_its_points(chapter: str, monkeypatch
     monkeypatch.setattr(test_files, "test_case", OttersTestCase, raising=False)
     monkeypatch.setitem(sys.modules, "otter", types.ModuleType("otter"))
     monkeypatch.setitem(sys.modules, "otter.test_files", test_files)
-    page, notebook, exercises = chapters([chapter])[chapter]
-    index = Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
-    plain = Plain(page, index, configured(ROOT), ROOT)
+    page, plain, exercises = chapters([chapter])[chapter]
+    notebook = assignment(page, plain, configured(ROOT))
     machine = [one for one in exercises if one.is_graded_by_machine]
     for exercise in machine:
         cells = [one for one in notebook.cells if one.metadata.get("book", {}).get("answer") == exercise.label]
