@@ -234,7 +234,7 @@ def test_the_folder_for_otter_is_whole(assignments: Path, tmp_path: Path) -> Non
     assert sorted(path.name for path in (folder / "tests").iterdir()) == sorted(f"{label}.py" for label in labels)
     notebook = zoo.load(folder / "attention.ipynb")
     tested = {cell["id"]: cell["metadata"]["otter"] for cell in notebook["cells"] if "otter" in cell["metadata"]}
-    assert tested == {label: {"tests": [label]} for label in labels}
+    assert tested == {f"{label}-check": {"tests": [label]} for label in labels}
     assert "HIDDEN TESTS" not in json.dumps(notebook)
     assert "@ git+https://" in (folder / "requirements.txt").read_text("utf-8")
 

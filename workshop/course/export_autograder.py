@@ -157,7 +157,7 @@ def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
 
 
 def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
-    """A folder with tests/, requirements.txt and the notebook to hand out, in which each answer names its test."""
+    """A folder with tests/, requirements.txt and the notebook to hand out, in which each check names its test."""
     copies = {kind: assignments / kind / chapter / f"{chapter}.ipynb" for kind in ("source", "release")}
     check_assignment(chapter, assignments)
     checks: dict[str, list[dict[str, Any]]] = {}
@@ -171,7 +171,8 @@ def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
         (folder / "tests" / f"{label}.py").write_text(otter_test(label, cells), "utf-8")
     notebook = json.loads(copies["release"].read_text("utf-8"))
     for cell in notebook["cells"]:
-        if (label := cell["metadata"].get("nbgrader", {}).get("grade_id")) in checks:
+        label = cell["metadata"].get("book", {}).get("answer")
+        if label and cell["metadata"]["nbgrader"]["grade_id"] == f"{label}-check":
             cell["metadata"]["otter"] = {"tests": [label]}
     (folder / f"{chapter}.ipynb").write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
     address = configured()

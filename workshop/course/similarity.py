@@ -100,10 +100,10 @@ def alike(codes: dict[str, str], starters: str, share: float) -> list[Pair]:
         detector.run()
         found = detector.get_copied_code_list()
 
-    def name(file: str) -> str:
+    def whose(file: str) -> str:
         return names[int(Path(file).stem)]
 
-    return [(mine, theirs, name(one), name(other), *marked[:2]) for mine, theirs, one, other, *marked in found]
+    return [(mine, theirs, whose(one), whose(other), *marked[:2]) for mine, theirs, one, other, *marked in found]
 
 
 def report(root: Path, chapter: str, share: float) -> Path:

@@ -13,6 +13,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
@@ -122,7 +123,8 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     else:
         who = _who(moodle or file.stem, set(chapters))
         who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem
-    return Submission(file, chapter=chapter, **{key: readable(value) for key, value in who.items()})
+    texts: dict[str, Any] = {key: readable(value) for key, value in who.items()}
+    return Submission(file, chapter=chapter, **texts)
 
 
 def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tuple[list[Submission], list[str]]:
