@@ -7,7 +7,7 @@
 Needs `make assignments`. What is packed holds the solutions and the hidden checks: Gradescope keeps it to itself;
 Classroom 50 brings it to the runner of a student's own repository, where a student who looks for it can read it. For
 Otter it is the checks alone, and a notebook to hand out that says when each runs. Otter runs them in the student's own
-process: code that means to forge points there can.
+process, where code that means to forge points can, and puts nothing back that a student deleted.
 """
 
 import argparse
