@@ -18,7 +18,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book pdf serve test test-deep test-fast mutants check bench format notebooks live assignments \
+.PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench format notebooks live assignments \
 	grade mark address lock colab-check projects slides release release-dry-run clean distclean
 
 help: ## Show this list
@@ -38,6 +38,9 @@ book: env ## Build the whole site from nothing, executing every page, into _buil
 
 pdf: env ## Print the built site as one PDF and offer it on the pages; needs Chromium (make book pdf)
 	@$(PY) -m workshop.site.make_pdf
+
+epub: env ## Make an EPUB of the built site and offer it on the pages; needs Chromium (make book pdf epub)
+	@$(PY) -m workshop.site.make_epub
 
 serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@test -f _build/html/index.html || $(MAKE) --no-print-directory book

@@ -3,12 +3,16 @@
 The checks of a format are written from its published description, which grading/elsewhere.py names.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
+import sys
+import types
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +20,14 @@ import pytest
 
 from workshop.course import export_autograder, make_assignments
 from workshop.course import grading_zoo as zoo
+from workshop.course.assignment_notebook import assignment
+from workshop.course.exercise_context import context
 from workshop.course.grading import elsewhere
 from workshop.course.grading.marks import Marks
 from workshop.course.grading.submissions import Submission
 from workshop.course.make_assignments import chapters
+from workshop.course.try_exercises import prepared, run, trials
+from workshop.site.address import configured
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = {
@@ -169,6 +177,66 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
 def test_a_chapter_without_an_assignment_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no assignment 'poetry' in .*: run `make assignments`"):
         export_autograder.for_gradescope("poetry", tmp_path, tmp_path)
+
+
+class OttersTestCase:
+    """What a test file imports: a decorator that keeps a function with its points, as Otter's own does."""
+
+    def __init__(self, name: str, points: float, hidden: bool):
+        self.name, self.points, self.hidden = name, points, hidden
+
+    def __call__(self, function: Callable[[dict[str, Any]], None]) -> "OttersTestCase":
+        self.function = function
+        return self
+
+
+def otters_points(source: str, names: dict[str, Any]) -> float:
+    """What the cases of a test file give together: Otter calls each one with the student's names as `env`."""
+    module: dict[str, Any] = {}
+    exec(compile(source, "<test file>", "exec"), module)
+    points = 0.0
+    for case in (one for one in module.values() if isinstance(one, OttersTestCase)):
+        with contextlib.suppress(Exception):
+            case.function(names)
+            points += case.points
+    return points
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chapter", ["attention", "masks"])
+def test_otters_test_files_give_each_answer_its_points(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the form of https://otter-grader.readthedocs.io/en/latest/test_files/python_format.html (exception-based)."""
+    test_files = types.ModuleType("otter.test_files")
+    monkeypatch.setattr(test_files, "test_case", OttersTestCase, raising=False)
+    monkeypatch.setitem(sys.modules, "otter", types.ModuleType("otter"))
+    monkeypatch.setitem(sys.modules, "otter.test_files", test_files)
+    page, plain, exercises = chapters([chapter])[chapter]
+    notebook = assignment(page, plain, configured(ROOT))
+    machine = [one for one in exercises if one.is_graded_by_machine]
+    for exercise in machine:
+        cells = [one for one in notebook.cells if one.metadata.get("book", {}).get("answer") == exercise.label]
+        source = export_autograder.otter_test(exercise.label, cells)
+        assert "OK_FORMAT = False" in source
+        assert source.count("hidden=True") == source.count("hidden=False") == 1
+        names = prepared(context(page, plain, exercise))
+        for what, answer, expected in trials(exercise):
+            own = dict(names)
+            run(answer, own)
+            before = set(own)
+            assert otters_points(source, own) == expected, (exercise.label, what)
+            assert set(own) == before, "a check leaves no name behind"
+
+
+@pytest.mark.slow
+def test_the_folder_for_otter_is_whole(assignments: Path, tmp_path: Path) -> None:
+    folder = export_autograder.for_otter("attention", assignments, tmp_path)
+    labels = [one.label for one in chapters(["attention"])["attention"][2] if one.is_graded_by_machine]
+    assert sorted(path.name for path in (folder / "tests").iterdir()) == sorted(f"{label}.py" for label in labels)
+    notebook = zoo.load(folder / "attention.ipynb")
+    tested = {cell["id"]: cell["metadata"]["otter"] for cell in notebook["cells"] if "otter" in cell["metadata"]}
+    assert tested == {f"{label}-check": {"tests": [label]} for label in labels}
+    assert "HIDDEN TESTS" not in json.dumps(notebook)
+    assert "@ git+https://" in (folder / "requirements.txt").read_text("utf-8")
 
 
 @pytest.mark.slow

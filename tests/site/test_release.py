@@ -44,6 +44,7 @@ def small_site(folder: Path, title: str) -> Path:
     (folder / "index.html").write_text(f"<title>{title}</title>", "utf-8")
     (folder / "404.html").write_text("lost", "utf-8")
     (folder / release.PDF).write_bytes(b"%PDF-1.7")
+    (folder / release.EPUB).write_bytes(b"PK")
     (folder / versions.FILE).write_text(versions.listing(title, "", []), "utf-8")
     shutil.copy(ROOT / "book" / "_static" / "book-versions.js", folder / "_static")
     return folder
@@ -142,7 +143,7 @@ def test_a_dry_run_packs_what_a_release_publishes(tmp_path: Path) -> None:
     assert {path.name for path in out.iterdir()} - set(sums) == {"SHA256SUMS", "notes.md"}
     wheel, sources = f"executable_transformer-{version}-py3-none-any.whl", f"executable_transformer-{version}.tar.gz"
     packed = {f"site-v{version}.zip", f"notebooks-v{version}.zip"}
-    assert set(sums) == {wheel, sources, release.PDF, *packed}
+    assert set(sums) == {wheel, sources, release.PDF, release.EPUB, *packed}
     with zipfile.ZipFile(out / wheel) as archive:
         assert archive.testzip() is None
         assert {name.split("/")[0] for name in archive.namelist()} == {
@@ -168,7 +169,10 @@ def test_a_packed_folder_has_the_same_bytes_again(tmp_path: Path) -> None:
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
-@pytest.mark.parametrize(("missing", "remedy"), [("index.html", "make book pdf"), (release.PDF, "make pdf")])
+@pytest.mark.parametrize(
+    ("missing", "remedy"),
+    [("index.html", "make book pdf epub"), (release.PDF, "make pdf"), (release.EPUB, "make epub")],
+)
 def test_a_site_that_is_not_whole_is_not_packed(tmp_path: Path, missing: str, remedy: str) -> None:
     site = small_site(tmp_path / "site", "text")
     (site / missing).unlink()

@@ -2,16 +2,23 @@
 
     python -m workshop.course.export_autograder gradescope attention      a zip to upload
     python -m workshop.course.export_autograder classroom50 attention     a folder for its autograders/
+    python -m workshop.course.export_autograder otter attention           a folder for `otter generate`
 
 Needs `make assignments`. What is packed holds the solutions and the hidden checks: Gradescope keeps it to itself;
-Classroom 50 brings it to the runner of a student's own repository, where a student who looks for it can read it.
+Classroom 50 brings it to the runner of a student's own repository, where a student who looks for it can read it. For
+Otter it is the checks alone, and a notebook to hand out that says when each runs. Otter runs them in the student's own
+process, where code that means to forge points can, and puts nothing back that a student deleted.
 """
 
 import argparse
+import json
 import shutil
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
+
+from workshop.site.address import configured
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("pyproject.toml", "README.md", "LICENSE", "requirements-lock.txt", "requirements-grading-lock.txt")
@@ -67,15 +74,34 @@ sys.exit(subprocess.run(command, cwd=BOOK, check=False).returncode)
 '''
 
 
+OTTER_TEST = '''\
+"""The checks of an exercise for Otter-Grader, in its exception-based form; written by export_autograder."""
+
+from otter.test_files import test_case
+
+OK_FORMAT = False
+name = "{label}"'''
+OTTER_CASE = """\
+@test_case(name="{part}", points={points}, hidden={hidden})
+def {part}(env):
+    exec({source!r}, dict(env))
+"""
+
+
+def check_assignment(chapter: str, assignments: Path) -> None:
+    """Raise a ValueError, with the chapters that there are, for a chapter without an assignment."""
+    if not (assignments / "release" / chapter / f"{chapter}.ipynb").exists():
+        known = ", ".join(sorted(path.name for path in assignments.glob("release/*/"))) or "none yet"
+        raise ValueError(f"no assignment {chapter!r} in {assignments}: run `make assignments`; there are: {known}")
+
+
 def copy_book(chapter: str, assignments: Path, to: Path) -> None:
     """Everything that the marking of a chapter needs.
 
     Raises:
         ValueError: a chapter without an assignment.
     """
-    if not (assignments / "release" / chapter / f"{chapter}.ipynb").exists():
-        known = ", ".join(sorted(path.name for path in assignments.glob("release/*/"))) or "none yet"
-        raise ValueError(f"no assignment {chapter!r} in {assignments}: run `make assignments`; there are: {known}")
+    check_assignment(chapter, assignments)
     for name in FILES:
         shutil.copy(ROOT / name, to)
     for name in PACKAGES:
@@ -119,7 +145,43 @@ def for_classroom50(chapter: str, assignments: Path, out: Path) -> Path:
     return folder
 
 
-FORMS = {"gradescope": for_gradescope, "classroom50": for_classroom50}
+def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
+    """A test file in Otter's exception-based form: each check runs in a copy of the student's names."""
+    parts = [OTTER_TEST.format(label=label)]
+    for cell in checks:
+        role = cell["metadata"]["nbgrader"]
+        part = role["grade_id"].removeprefix(f"{label}-")
+        source = "".join(cell["source"])
+        parts.append(OTTER_CASE.format(part=part, points=role["points"], hidden=part == "hidden", source=source))
+    return "\n\n".join(parts)
+
+
+def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
+    """A folder with tests/, requirements.txt and the notebook to hand out, in which each check names its test."""
+    copies = {kind: assignments / kind / chapter / f"{chapter}.ipynb" for kind in ("source", "release")}
+    check_assignment(chapter, assignments)
+    checks: dict[str, list[dict[str, Any]]] = {}
+    for cell in json.loads(copies["source"].read_text("utf-8"))["cells"]:
+        if answer := cell["metadata"].get("book", {}).get("answer"):
+            checks.setdefault(answer, []).append(cell)
+    folder = out / f"{chapter}-otter"
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "tests").mkdir(parents=True)
+    for label, cells in checks.items():
+        (folder / "tests" / f"{label}.py").write_text(otter_test(label, cells), "utf-8")
+    notebook = json.loads(copies["release"].read_text("utf-8"))
+    for cell in notebook["cells"]:
+        label = cell["metadata"].get("book", {}).get("answer")
+        if label and cell["metadata"]["nbgrader"]["grade_id"] == f"{label}-check":
+            cell["metadata"]["otter"] = {"tests": [label]}
+    (folder / f"{chapter}.ipynb").write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    address = configured()
+    requirement = f"executable-transformer[viz,text] @ git+{address.repository}@{address.branch}\n"
+    (folder / "requirements.txt").write_text(requirement, "utf-8")
+    return folder
+
+
+FORMS = {"gradescope": for_gradescope, "classroom50": for_classroom50, "otter": for_otter}
 
 
 def main() -> None:

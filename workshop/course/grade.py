@@ -4,7 +4,8 @@
 
 It writes into OUT: marks/CHAPTER.csv, marks/CHAPTER-moodle.csv, marks/CHAPTER-canvas.csv, feedback/STUDENT/CHAPTER/
 and the same in feedback-CHAPTER.zip, report-CHAPTER.md, and nbgrader's gradebook.db, in which written answers are
-marked by hand. A second run grades only what changed, and keeps the marks given by hand.
+marked by hand. A second run grades only what changed, and keeps the marks given by hand. With a class list (--class)
+the report names who handed in nothing; with --due, late days count (grading/class_list.py).
 
 STUDENTS' CODE RUNS ON THIS MACHINE, with limited memory, time and file sizes. Where bubblewrap is installed, each
 submission runs in a sandbox of its own that sees Python and the package and nothing else: no file of yours, no other
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SHOWN = 20  # files that were left out
 
 try:
+    from workshop.course.grading import class_list
     from workshop.course.grading import submissions as layouts
     from workshop.course.grading.course import Course
     from workshop.course.grading.execute import PYTHON
@@ -56,13 +58,26 @@ def sandbox() -> str:
 
 
 def run(
-    folder: Path, assignments: Path, out: Path, chapter: str, limits: Limits, at_once: int
+    folder: Path,
+    assignments: Path,
+    out: Path,
+    chapter: str,
+    limits: Limits,
+    at_once: int,
+    students: class_list.ClassList | None = None,
+    rule: class_list.LateRule | None = None,
 ) -> dict[str, list[Marks]]:
-    """Grade a folder; chapter → marks."""
+    """Grade a folder; chapter → marks. Students are those of the class list, the rule is that of late days."""
     the_course = Course(assignments, out)
     if chapter and chapter not in the_course.chapters:
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
     submissions, lines = find(folder, the_course.chapters, chapter)
+    if students is not None:
+        try:
+            submissions, unknown = class_list.timed(students, submissions, rule)
+        except ValueError as error:
+            raise SystemExit(f"error: {error}") from None
+        lines += unknown
     for one in submissions:
         if one.file.resolve().is_relative_to(the_course.root):
             raise SystemExit(
@@ -76,7 +91,9 @@ def run(
         by_chapter.setdefault(one.chapter, []).append(one)
     for name in by_chapter:
         the_course.prepare(name)
-    jobs = [Job(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters) for s in submissions]
+    jobs = [
+        Job(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters, s.late) for s in submissions
+    ]
     todo = [job for job in jobs if not is_done(job)]
     words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {sandbox()}"
     print(f"{len(jobs)} submissions, {len(jobs) - len(todo)} of them graded before. Code gets {words}.", flush=True)
@@ -86,7 +103,37 @@ def run(
         print(f"  … and {len(lines) - SHOWN} more, all in the report")
     grade_all(todo, at_once)
     refresh_feedback([job for job in jobs if job not in todo])
-    return {name: export(the_course.root, name, found, lines) for name, found in by_chapter.items()}
+    marks = {}
+    for name, found in by_chapter.items():
+        absent = None if students is None else class_list.absent(students, found, name)
+        if absent:
+            print(f"{name}: {len(absent)} of the class handed in nothing; the report names them.")
+        marks[name] = export(the_course.root, name, found, lines, absent)
+    return marks
+
+
+def late_options(parser: argparse.ArgumentParser) -> None:
+    """The options of the class list and of late days."""
+    parser.add_argument("--class", dest="class_list", type=Path, help="a table (CSV): student,handed_in")
+    parser.add_argument("--due", default="", help="such as 2026-12-01T23:59; needs --class and --chapter")
+    parser.add_argument("--late-days", type=int, default=0, help="late days that cost nothing (default: 0)")
+    per_day = "what each further late day costs, in percent of the points (default: 10)"
+    parser.add_argument("--per-day", type=lambda text: float(text.rstrip(" %")), default=10.0, help=per_day)
+
+
+def read_class(given: argparse.Namespace) -> tuple[class_list.ClassList | None, class_list.LateRule | None]:
+    """The class list and the rule of late days, where they are given.
+
+    Raises:
+        ValueError: a due time without a class list or without a chapter, or what class_list.read refuses.
+    """
+    if given.due and not (given.class_list and given.chapter):
+        raise ValueError("--due needs --class, with the times of handing in, and --chapter (CHAPTER=…)")
+    if not given.class_list:
+        return None, None
+    due = class_list.moment(given.due) if given.due else None
+    rule = class_list.LateRule(due, given.late_days, given.per_day) if due else None
+    return class_list.read(given.class_list, due), rule
 
 
 def main() -> None:
@@ -101,13 +148,18 @@ def main() -> None:
     for limit in fields(Limits):
         name, what = f"--{limit.name.replace('_', '-')}", limit.metadata["for"]
         parser.add_argument(name, type=int, default=limit.default, help=f"{what} (default: {limit.default})")
+    late_options(parser)
     given = parser.parse_args()
     if given.at_once < 1:
         parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
     limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
+    try:
+        known = read_class(given)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     start = time.monotonic()
     try:
-        graded = run(given.submissions, given.assignments, given.out, given.chapter, limits, given.at_once)
+        graded = run(given.submissions, given.assignments, given.out, given.chapter, limits, given.at_once, *known)
     except KeyboardInterrupt:
         sys.exit("\nStopped. What was graded is kept; the same command goes on with the rest.")
     for name, found in graded.items():

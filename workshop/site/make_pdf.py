@@ -116,15 +116,15 @@ def print_book(site: Path) -> tuple[bytes, int]:
     return joined(book, chapters, front, home)
 
 
-def offer(site: Path) -> None:
-    """Put the link to the file into the menu of every page and beside the first door of the front page."""
+def offer_file(site: Path, name: str, marker: str, label: str, words: str) -> None:
+    """Put the link to a file into the menu of every page, and words with it beside the first door of the front page."""
     for file in [*site.glob("*.html"), *site.glob("book/*.html")]:
         page = file.read_text("utf-8")
         up = "../" if file.parent != site else ""
-        link = f'<a class="btn btn-sm dropdown-item" href="{up}{NAME}" download>{ICON}Whole book (.pdf)</a>'
+        link = f'<a class="btn btn-sm dropdown-item" href="{up}{name}" download>{ICON}{label}</a>'
         offered = MENU.sub(rf"\1<li>{link}</li>", page)
-        offered = offered.replace(MARKER, f'Or as a <a href="{up}{NAME}" download>book to print (PDF)</a>.')
-        if NAME not in page and offered != page:
+        offered = offered.replace(marker, words.format(address=f"{up}{name}"))
+        if name not in page and offered != page:
             file.write_text(offered, "utf-8")
 
 
@@ -137,7 +137,7 @@ def main() -> None:
     start = time.monotonic()
     data, pages = print_book(site)
     (site / NAME).write_bytes(data)
-    offer(site)
+    offer_file(site, NAME, MARKER, "Whole book (.pdf)", 'Or as a <a href="{address}" download>book to print (PDF)</a>.')
     print(f"{NAME}: {pages} pages, {len(data) / 1e6:.1f} MB, {time.monotonic() - start:.0f} s.")
 
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from workshop.site.address import configured
+from workshop.site.make_epub import NAME as EPUB
 from workshop.site.make_pdf import NAME as PDF
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -112,16 +113,18 @@ def build_package(root: Path, out: Path) -> None:
 def collect(site: Path, out: Path, root: Path = ROOT) -> list[Path]:
     """Put everything that a release publishes into a new folder, with its notes and a list of sha256 sums."""
     if not (site / "index.html").exists():
-        raise ValueError(f"{site} holds no site: run `make book pdf` first")
-    if not (site / PDF).exists():
-        raise ValueError(f"{site} holds no {PDF}: run `make pdf` first")
+        raise ValueError(f"{site} holds no site: run `make book pdf epub` first")
+    for name, command in ((PDF, "make pdf"), (EPUB, "make epub")):
+        if not (site / name).exists():
+            raise ValueError(f"{site} holds no {name}: run `{command}` first")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     version = written(root)["pyproject.toml"]
     build_package(root, out)
     pack(site, out / f"site-v{version}.zip")
     pack(root / "notebooks", out / f"notebooks-v{version}.zip")
-    shutil.copyfile(site / PDF, out / PDF)
+    for name in (PDF, EPUB):
+        shutil.copyfile(site / name, out / name)
     files = sorted(out.iterdir())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (out / "SHA256SUMS").write_text("".join(sums), "utf-8", newline="\n")

@@ -33,7 +33,7 @@ def gradescope(marks: Marks, seconds: float) -> dict[str, Any]:
         "stdout_visibility": "hidden",
         "tests": [
             {
-                "name": name,
+                "name": marks.title(name),
                 "score": marks.points[name],
                 "max_score": marks.maximum[name],
                 "output": marks.outcomes.get(name, ""),
@@ -58,7 +58,7 @@ def classroom50(marks: Marks, environment: Mapping[str, str]) -> dict[str, Any]:
         raise ValueError(f"{', '.join(unset)} not set: Classroom 50's runner sets them, so let it start this")
     tests = [
         {
-            "test-name": name,
+            "test-name": marks.title(name),
             "passed": marks.points[name] == marks.maximum[name],
             "score": int(marks.points[name]),
             "max-score": int(marks.maximum[name]),

@@ -3,21 +3,30 @@
 import zipfile
 from pathlib import Path
 
-from workshop.course.grading import marks, summary
+import nbformat
+
+from workshop.course.grading import exercise_parts, marks, summary
 from workshop.course.grading.course import gradebook
 from workshop.course.grading.one import Job, write_feedback
 from workshop.course.grading.submissions import Submission
 
 
-def export(root: Path, chapter: str, submissions: list[Submission], lines: list[str]) -> list[marks.Marks]:
-    """Write the marks, the report and the archive of feedback for one chapter."""
+def export(
+    root: Path, chapter: str, submissions: list[Submission], lines: list[str], absent: list[str] | None = None
+) -> list[marks.Marks]:
+    """Write the marks, the report and the archive of feedback for one chapter.
+
+    Args:
+        absent: who of the class handed in nothing; None without a class list.
+    """
     found = []
+    titles = exercise_parts.titles(nbformat.read(root / "release" / chapter / f"{chapter}.ipynb", 4))
     with gradebook(root) as book:
         for one in submissions:
             job = Job(root, chapter, one.student, one.file)
             record = job.recorded()
             try:
-                found.append(marks.marks_of(book, one, record))
+                found.append(marks.marks_of(book, one, record, titles))
             except Exception as error:  # nbgrader has no entry where it failed
                 reason = (record["error"] or error) if record else "its record is damaged: grade again"
                 lines = [*lines, f"{one.student}: NO MARK, {reason}"]
@@ -27,7 +36,7 @@ def export(root: Path, chapter: str, submissions: list[Submission], lines: list[
         marks.write_generic(folder / f"{chapter}.csv", found)
         marks.write_moodle(folder / f"{chapter}-moodle.csv", found)
         marks.write_canvas(folder / f"{chapter}-canvas.csv", found, chapter)
-        (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines), "utf-8")
+        (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines, absent), "utf-8")
     with zipfile.ZipFile(root / f"feedback-{chapter}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for one in found:
             page = Job(root, chapter, one.submission.student, one.submission.file).feedback

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workshop.course.grading.exercise_parts import exercise_of, part_title
 from workshop.course.grading.submissions import Submission
 
 MOODLE = ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)", "Feedback comments"]
@@ -23,11 +24,28 @@ class Marks:
     outcomes: dict[str, str] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     error: str = ""
+    titles: dict[str, str] = field(default_factory=dict)  # exercise → its number and title
 
     @property
     def total(self) -> float | str:
-        """The points together; nothing where the grader failed, for a 0 would look like a mark."""
-        return "" if self.error else sum(self.points.values())
+        """The points that count; nothing where the grader failed, for a 0 would look like a mark."""
+        return "" if self.error else round(sum(self.points.values()) - self.withheld, 2)
+
+    @property
+    def withheld(self) -> float:
+        """The points that late days cost."""
+        return self.submission.late.withheld(sum(self.points.values()))
+
+    @property
+    def sums(self) -> dict[str, float]:
+        """Exercise → its points, before late days."""
+        together = dict.fromkeys(map(exercise_of, self.maximum), 0.0)
+        for part, points in self.points.items():
+            together[exercise_of(part)] += points
+        return together
+
+    def title(self, part: str) -> str:
+        return part_title(part, self.titles)
 
     @property
     def of(self) -> float:
@@ -38,12 +56,14 @@ class Marks:
         """One cell for the course system: what is missing, and where to read more."""
         if self.error:
             return NO_MARK
-        lost = [f"{name}: {self.outcomes[name]}" for name in self.outcomes if self.points[name] < self.maximum[name]]
+        less = [name for name in self.outcomes if self.points[name] < self.maximum[name]]
+        lost = [f"{self.title(name)}: {self.outcomes[name]}" for name in less]
         waiting = [f"{len(self.waiting)} written answers are not marked yet"] if self.waiting else []
-        return "; ".join([*self.events, *waiting, *lost])[:2000]
+        late = [str(self.submission.late)] if self.submission.late.days else []
+        return "; ".join([*late, *self.events, *waiting, *lost])[:2000]
 
 
-def marks_of(book: Any, submission: Submission, record: dict[str, Any]) -> Marks:
+def marks_of(book: Any, submission: Submission, record: dict[str, Any], titles: dict[str, str]) -> Marks:
     """The points of a submission, as the gradebook has them."""
     grades = book.find_submission_notebook(submission.chapter, submission.chapter, submission.student).grades
     return Marks(
@@ -54,6 +74,7 @@ def marks_of(book: Any, submission: Submission, record: dict[str, Any]) -> Marks
         record["outcomes"],
         record["events"],
         record["error"],
+        titles,
     )
 
 
@@ -68,14 +89,17 @@ def _write(path: Path, rows: list[list[object]]) -> None:
 
 
 def write_generic(path: Path, marks: list[Marks]) -> None:
-    """Each student in a row: total, each graded part, what is not marked yet, what happened."""
-    parts = list(dict.fromkeys(name for one in marks for name in one.maximum))
-    rows: list[list[object]] = [["student", "name", "points", "of", *parts, "not marked yet", "notes"]]
+    """Each student in a row: total, late days, each exercise's sum and parts, what is not marked yet, what happened."""
+    parts = list(dict.fromkeys(name for one in marks for name in (*one.sums, *one.maximum)))
+    parts.sort(key=lambda name: [*marks[0].sums].index(exercise_of(name)))
+    head = ["student", "name", "points", "of", "late days", "withheld"]
+    rows: list[list[object]] = [[*head, *parts, "not marked yet", "notes"]]
     for one in marks:
-        points = ["" if one.error else one.points.get(part, "") for part in parts]
+        points = ["" if one.error else (one.sums | one.points).get(part, "") for part in parts]
         notes = "; ".join([*one.events, *([NO_MARK] if one.error else [])])
+        late = [one.submission.late.days, "" if one.error else one.withheld]
         names = [one.submission.student, one.submission.name]
-        rows.append([*names, one.total, one.of, *points, " ".join(one.waiting), notes])
+        rows.append([*names, one.total, one.of, *late, *points, " ".join(one.waiting), notes])
     _write(path, rows)
 
 

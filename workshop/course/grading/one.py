@@ -20,10 +20,11 @@ from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
 
 from workshop.course.grading.course import config, gradebook
 from workshop.course.grading.execute import InSandbox
+from workshop.course.grading.exercise_parts import rows, titles
 from workshop.course.grading.feedback import Presentation, markdown
 from workshop.course.grading.rebuild import Unreadable, ids, read, rebuild
 from workshop.course.grading.sandbox import Limits
-from workshop.course.grading.submissions import readable
+from workshop.course.grading.submissions import Late, readable
 
 RECORDED = {"fingerprint", "events", "error", "outcomes"}
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -39,6 +40,7 @@ class Job:
     file: Path
     limits: Limits = field(default_factory=Limits)
     others: dict[str, list[str]] = field(default_factory=dict)  # chapter → ids of its answers, to name a mix-up
+    late: Late = field(default_factory=Late)
 
     @property
     def record(self) -> Path:
@@ -155,6 +157,8 @@ def write_feedback(job: Job, events: list[str]) -> None:
     with gradebook(job.root) as book:
         grades = book.find_submission_notebook(job.chapter, job.chapter, job.student).grades
         waiting = sum(grade.max_score for grade in grades if grade.needs_manual_grade)
+        exercises = rows(grades, titles(nbformat.read(job.release, 4)))
+    withheld = job.late.withheld(sum(row["score"] for row in exercises))
     settings = config(job.root)
     settings.HTMLExporter.template_name = "feedback"
     settings.HTMLExporter.extra_template_basedirs = [str(TEMPLATES)]
@@ -165,7 +169,9 @@ def write_feedback(job: Job, events: list[str]) -> None:
     nbgrader = {"student": job.student, "assignment": job.chapter, "notebook": job.chapter}
     resources = {
         "nbgrader": {**nbgrader, "db_url": settings.CourseDirectory.db_url},
-        "events": events,
+        "events": [*([str(job.late)] if job.late.days else []), *events],
+        "exercises": exercises,
+        "withheld": withheld,
         "waiting": f"{waiting:g}" if waiting else "",
     }
     page, _ = exporter.from_notebook_node(nbformat.read(job.autograded, 4), resources=resources)

@@ -13,12 +13,30 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
 AGAIN = re.compile(r" \(\d+\)$")  # what browsers add to the name of a second download
 SAFE_MARKS = set("_ .@+-")
 NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
+
+
+@dataclass(frozen=True)
+class Late:
+    """How many days after the due time something was handed in, and the share of its points that this costs."""
+
+    days: int = 0
+    percent: float = 0.0
+
+    def withheld(self, points: float) -> float:
+        return round(points * self.percent / 100, 2)
+
+    def __str__(self) -> str:
+        if not self.days:
+            return ""
+        cost = f"{self.percent:g} % of its points are withheld" if self.percent else "these late days are free"
+        return f"handed in {self.days} day{'s' * (self.days > 1)} late: {cost}"
 
 
 @dataclass(frozen=True)
@@ -32,6 +50,7 @@ class Submission:
     moodle: str = ""  # the number that Moodle's grading worksheet calls Participant
     canvas: str = ""  # the user's number in Canvas
     page: str = ""  # what course systems expect in the name of a file that goes back to the student
+    late: Late = Late()
 
 
 def readable(text: str) -> str:
@@ -104,7 +123,8 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     else:
         who = _who(moodle or file.stem, set(chapters))
         who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem
-    return Submission(file, chapter=chapter, **{key: readable(value) for key, value in who.items()})
+    texts: dict[str, Any] = {key: readable(value) for key, value in who.items()}
+    return Submission(file, chapter=chapter, **texts)
 
 
 def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tuple[list[Submission], list[str]]:

@@ -2,7 +2,9 @@
 
 import re
 from collections import Counter
+from statistics import fmean
 
+from workshop.course.grading.exercise_parts import exercise_of
 from workshop.course.grading.marks import Marks
 
 COMMONEST = 3
@@ -18,16 +20,28 @@ def alike(message: str) -> str:
     return NUMBER.sub("…", message.splitlines()[0] if message else "nothing")[:200]
 
 
-def report(chapter: str, marks: list[Marks], lines: list[str]) -> str:
-    """Mean and spread, each exercise's passes and commonest messages, and what happened to whom."""
+def _exercises(graded: list[Marks]) -> str:
+    """The mean of each exercise's points over the class, before late days."""
+    rows = ["| exercise | mean points | of |", "|---|---|---|"]
+    for label in graded[0].sums:
+        mean = fmean(one.sums[label] for one in graded)
+        of = sum(points for part, points in graded[0].maximum.items() if exercise_of(part) == label)
+        rows.append(f"| {graded[0].title(label)} | {mean:.1f} | {of:g} |")
+    return "\n".join(rows)
+
+
+def report(chapter: str, marks: list[Marks], lines: list[str], absent: list[str] | None = None) -> str:
+    """Mean and spread, each exercise's points, each part's passes, the commonest messages, what happened to whom."""
     graded = [one for one in marks if not one.error]
-    totals = sorted(sum(one.points.values()) for one in graded)
+    totals = sorted(one.total for one in graded if isinstance(one.total, float))
     parts = [f"# {chapter}: {len(marks)} submissions"]
     if totals:
         middle = totals[len(totals) // 2]
         parts.append(f"Points: least {totals[0]:g}, middle {middle:g}, most {totals[-1]:g}, of {graded[0].of:g}.")
     if waiting := sum(len(one.waiting) for one in marks):
         parts.append(f"**{waiting} written answers wait to be marked by hand.**")
+    if graded:
+        parts.append(_exercises(graded))
     table = ["| part | passed | of |", "|---|---|---|"]
     messages = []
     for part in marks[0].maximum:
@@ -38,7 +52,11 @@ def report(chapter: str, marks: list[Marks], lines: list[str]) -> str:
     parts.append("\n".join(table))
     if messages:
         parts += ["## The commonest messages", "\n".join(messages)]
-    happened = [f"- {one.submission.student}: {event}" for one in marks for event in one.events]
+    if absent is not None:
+        nothing = "\n".join(f"- {student}" for student in absent) or "Everybody on the class list handed something in."
+        parts += [f"## Handed in nothing: {len(absent)}", nothing]
+    happened = [f"- {one.submission.student}: {one.submission.late}" for one in marks if one.submission.late.days]
+    happened += [f"- {one.submission.student}: {event}" for one in marks for event in one.events]
     happened += [f"- {one.submission.student}: THE GRADER FAILED: {one.error[-1500:]}" for one in marks if one.error]
     happened += [f"- {line}" for line in lines]
     if happened:

@@ -1,0 +1,88 @@
+"""Which answers of a class resemble each other; copydetect judges, in .venv-grading."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from workshop.course import grading_zoo as zoo
+from workshop.course.similarity import SOLUTION, answers
+
+ROOT = Path(__file__).resolve().parents[2]
+STARTER = "def my_attention(q, k, v):\n    ..."
+RIGHT = """\
+def my_attention(q, k, v):
+    scores = q @ k.T / math.sqrt(q.size(-1))
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ v
+"""
+LOOPS = """\
+def my_attention(q, k, v):
+    out = torch.zeros(len(q), v.size(1))
+    for i, query in enumerate(q):
+        exponentials = [math.exp(sum(a * b for a, b in zip(query, key)) / len(query) ** 0.5) for key in k]
+        for share, value in zip(exponentials, v):
+            out[i] = out[i] + share / sum(exponentials) * value
+    return out
+"""
+RENAMED = RIGHT.replace("scores", "s").replace("weights", "w") + "# <script>alert(1)</script>\n"
+
+
+def put(path: Path, answer: str) -> None:
+    role = {"grade": False, "solution": True, "locked": False, "grade_id": "ex-write"}
+    given = {"grade": False, "solution": False, "locked": True, "grade_id": "setup"}
+    cells = [
+        new_code_cell("import math\nimport torch", metadata={"nbgrader": given}),
+        new_code_cell(answer, metadata={"nbgrader": role}),
+        new_markdown_cell("Words."),
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(new_notebook(cells=cells)), "utf-8")
+
+
+@pytest.fixture
+def graded(tmp_path: Path) -> Path:
+    """A folder of marks as `make grade` leaves it."""
+    put(tmp_path / "release" / "attention" / "attention.ipynb", STARTER)
+    put(tmp_path / "source" / "attention" / "attention.ipynb", LOOPS.replace("out[i] = out[i] +", "out[i] +="))
+    for student, answer in {"ada": RIGHT, "bob": RENAMED, "eve": LOOPS, "zoe": STARTER}.items():
+        put(tmp_path / "submitted" / student / "attention" / "attention.ipynb", answer)
+    return tmp_path
+
+
+def test_only_what_a_student_wrote_is_compared(graded: Path) -> None:
+    found = answers(graded, "attention")
+    assert set(found) == {"ada", "bob", "eve", SOLUTION}, "zoe left the starter as it was"
+    assert found["ada"].strip() == RIGHT.strip()
+
+
+def test_without_submissions_it_says_what_to_do_first(graded: Path) -> None:
+    put(graded / "release" / "masks" / "masks.ipynb", STARTER)
+    with pytest.raises(ValueError, match="holds no submission of 'masks': run `make grade` first"):
+        answers(graded, "masks")
+
+
+@pytest.mark.slow
+def test_renaming_hides_no_copy_and_another_solution_is_none(graded: Path) -> None:
+    has_it = zoo.PYTHON.exists() and not subprocess.run([zoo.PYTHON, "-c", "import copydetect"], check=False).returncode
+    if not has_it:
+        if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
+            pytest.fail("needs copydetect in .venv-grading: run `make grading-env`")
+        pytest.skip("needs copydetect in .venv-grading: run `make grading-env`")
+    command = [zoo.PYTHON, "-m", "workshop.course.similarity", "attention", "--marks", graded]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{graded / 'similarity-attention.html'}\n"
+    page = (graded / "similarity-attention.html").read_text("utf-8")
+    pairs = re.findall(r"<summary>(.+?) \(\d+ %\) and\n(.+?) \(\d+ %\)</summary>", page)
+    assert {frozenset(pair) for pair in pairs} == {
+        frozenset({"ada", "bob"}),
+        frozenset({"eve", SOLUTION.replace("'", "&#39;")}),
+    }
+    assert "<script" not in page
+    assert not re.search(r"(src|href)=", page), "it loads nothing"
+    assert "3 students wrote code" in page

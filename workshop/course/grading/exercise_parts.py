@@ -1,0 +1,43 @@
+"""The parts of an exercise in nbgrader's gradebook: LABEL-check and LABEL-hidden, or LABEL for a written answer."""
+
+import re
+from typing import Any
+
+PARTS = {"-check": "check", "-hidden": "further checks"}
+HEADING = re.compile(r"## (.+)")
+
+
+def exercise_of(part: str) -> str:
+    """The label of the exercise to which a part belongs."""
+    return next((part.removesuffix(ending) for ending in PARTS if part.endswith(ending)), part)
+
+
+def part_title(part: str, titles: dict[str, str]) -> str:
+    """A part as a student knows it, such as `Exercise 2: Write attention, further checks`."""
+    exercise = exercise_of(part)
+    title = titles.get(exercise, exercise)
+    return ", ".join([title, *(words for ending, words in PARTS.items() if part.endswith(ending))])
+
+
+def titles(release: Any) -> dict[str, str]:
+    """Exercise → its number and title, as the heading of its statement in the assignment says them."""
+    labels = {exercise_of(cell.metadata.get("nbgrader", {}).get("grade_id", "")) for cell in release.cells} - {""}
+    found = {}
+    for cell in release.cells:
+        label = re.sub(r"-text-\d+$", "", cell.get("id", ""))
+        if label in labels and label not in found and (heading := HEADING.match(cell.source)):
+            found[label] = heading[1]
+    return found
+
+
+def rows(grades: list[Any], names: dict[str, str]) -> list[dict[str, Any]]:
+    """Each exercise with its points and those of its parts, for the table on the page of feedback."""
+    found: dict[str, dict[str, Any]] = {}
+    for grade in grades:
+        label = exercise_of(grade.name)
+        row = found.setdefault(label, {"title": names.get(label, label), "parts": [], "score": 0.0, "of": 0.0})
+        row["parts"].append({"id": grade.name, "words": part_title(grade.name, {label: ""}).lstrip(", ")})
+        row["parts"][-1] |= {"score": float(grade.score or 0), "of": float(grade.max_score)}
+        row["score"] += float(grade.score or 0)
+        row["of"] += float(grade.max_score)
+    return list(found.values())

@@ -1,0 +1,238 @@
+"""Make an EPUB of the built site, and offer it for download on the pages.
+
+    make book epub
+
+Needs Chromium or Chrome, as `make pdf` does; where epubcheck is installed, it validates the file. Each chapter is
+opened as a reader's browser would show it, in the light scheme and without solutions. Its formulas become MathML, its
+charts and drawings pictures with their descriptions, and what needs a mouse goes. Links between chapters stay inside
+the file; all others lead to the published site.
+"""
+
+import argparse
+import html
+import json
+import re
+import shutil
+import subprocess
+import time
+import uuid
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import yaml
+from playwright.sync_api import BrowserContext, sync_playwright
+
+from workshop.site.address import configured
+from workshop.site.make_pdf import ARGUMENTS, SETTLED, SITE, chapters_in_order, find_browser, offer_file
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "the-executable-transformer.epub"
+MARKER = "<!-- whole-book-epub -->"
+CHAPTER = Path(__file__).with_name("epub_chapter.js").read_text("utf-8")
+TYPES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg", ".xhtml": "application/xhtml+xml"}
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a packed file says no time: the same site gives the same bytes
+LINK = re.compile(r' href="([\w-]+\.xhtml)?#([^"]*)"')
+PAGE = """<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE html>
+<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops" lang="en" xml:lang="en">
+<head><title>{title}</title><link rel="stylesheet" type="text/css" href="book.css"/></head>
+<body>{body}</body>
+</html>
+"""
+CONTAINER = """<?xml version="1.0" encoding="utf-8"?>
+<container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>
+<rootfile full-path="book/package.opf" media-type="application/oebps-package+xml"/></rootfiles></container>
+"""
+PACKAGE = """<?xml version="1.0" encoding="utf-8"?>
+<package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="id" xml:lang="en">
+<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">
+<dc:identifier id="id">{identifier}</dc:identifier>
+<dc:title>{title}</dc:title>
+<dc:language>en</dc:language>
+<dc:creator>{author}</dc:creator>
+<dc:rights>{licence}</dc:rights>
+<dc:source>{home}</dc:source>
+<meta property="dcterms:modified">{day}T00:00:00Z</meta>
+<meta property="schema:accessMode">textual</meta>
+<meta property="schema:accessMode">visual</meta>
+<meta property="schema:accessModeSufficient">textual</meta>
+<meta property="schema:accessibilityFeature">alternativeText</meta>
+<meta property="schema:accessibilityFeature">MathML</meta>
+<meta property="schema:accessibilityFeature">structuralNavigation</meta>
+<meta property="schema:accessibilityFeature">tableOfContents</meta>
+<meta property="schema:accessibilityHazard">none</meta>
+<meta property="schema:accessibilitySummary">Formulas are MathML. Every chart and drawing has a description.</meta>
+</metadata>
+<manifest>
+{manifest}
+</manifest>
+<spine>
+{spine}
+</spine>
+</package>
+"""
+STYLE = """body { line-height: 1.5; } img { max-width: 100%; height: auto; }
+img.drawn { display: block; margin: 1em auto; }
+pre { background: #f4f4f4; padding: .5em; font-size: .8em; white-space: pre-wrap; overflow-wrap: anywhere; }
+.output pre { background: none; border-left: 3px solid #767676; }
+table { border-collapse: collapse; font-size: .9em; } td, th { border-bottom: 1px solid #ccc; padding: .2em .6em; }
+td p, th p { margin: 0; }
+.admonition, .details { border-left: 3px solid #0072b2; padding-left: .8em; margin: 1em 0; }
+.admonition-title, .summary, .highlight .k, .highlight .kn, .highlight .nf { font-weight: bold; }
+.highlight .c1, .highlight .sd { color: #4a5a6a; font-style: italic; } math[display=block] { margin: 1em 0; }
+"""
+
+
+@dataclass
+class Drawn:
+    """A chapter as XHTML, the ids in it, and its pictures."""
+
+    name: str
+    part: str
+    title: str
+    text: str
+    ids: set[str]
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def draw(context: BrowserContext, site: Path, file: str, part: str, pages: list[str], home: str) -> Drawn:
+    """Open a chapter, wait until it is drawn, take pictures of what is drawn, and read the rest."""
+    page, name = context.new_page(), Path(file).name
+    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
+    page.emulate_media(media="print", color_scheme="light")
+    page.goto((site / f"{file}.html").as_uri(), wait_until="load")
+    page.wait_for_function(SETTLED, timeout=60_000)
+    count = page.evaluate(f"{CHAPTER}.marked({json.dumps(home)})")
+    files = {
+        f"{name}-{number}.png": page.locator(f'[data-picture="{number}"]').screenshot(animations="disabled")
+        for number in range(count)
+    }
+    given = {"pages": pages, "home": home, "pictures": [*files]}
+    found: dict[str, Any] = page.evaluate(f"given => {CHAPTER}.chapter(given)", given)
+    page.close()
+    text = found["text"]
+    for address in found["images"]:
+        path = Path(unquote(urlparse(address).path))
+        files[path.name] = path.read_bytes()
+        text = text.replace(f'src="{html.escape(address)}"', f'src="{html.escape(path.name)}"')
+    return Drawn(name, part, found["title"], text, set(found["ids"]), files)
+
+
+def linked(chapter: Drawn, ids: dict[str, set[str]]) -> str:
+    """The chapter's text, in which every link inside the book has a target."""
+
+    def target(match: re.Match[str]) -> str:
+        file, fragment = match[1] or "", unquote(html.unescape(match[2]))
+        if fragment in ids[file.removesuffix(".xhtml") or chapter.name]:
+            return f' href="{file}#{html.escape(fragment)}"'
+        return f' href="{file}"' if file else ""
+
+    return LINK.sub(target, chapter.text)
+
+
+def contents(chapters: list[Drawn], book: str) -> str:
+    """The navigation: parts, and their chapters."""
+    rows, part = [], ""
+    for one in chapters:
+        if one.part != part:
+            rows.append(f"{'</ol></li>' if part else ''}<li><span>{html.escape(one.part)}</span><ol>")
+            part = one.part
+        rows.append(f'<li><a href="{one.name}.xhtml">{html.escape(one.title)}</a></li>')
+    rows.append("</ol></li>" if part else "")
+    body = f'<nav epub:type="toc" role="doc-toc"><h1>{html.escape(book)}</h1><ol>{"".join(rows)}</ol></nav>'
+    return PAGE.format(title="Contents", body=body)
+
+
+def packed(chapters: list[Drawn], about: dict[str, str], path: Path) -> None:
+    """Write the file: the type first and bare, then the package, then what it lists."""
+    ids = {one.name: one.ids for one in chapters}
+    files: dict[str, bytes] = {"nav.xhtml": contents(chapters, about["title"]).encode(), "book.css": STYLE.encode()}
+    items = ['<item id="nav" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>',
+             '<item id="css" href="book.css" media-type="text/css"/>']  # fmt: skip
+    for one in chapters:
+        files[f"{one.name}.xhtml"] = PAGE.format(title=html.escape(one.title), body=linked(one, ids)).encode()
+        mathml = ' properties="mathml"' if "<math" in one.text else ""
+        items.append(f'<item id="{one.name}" href="{one.name}.xhtml" media-type="{TYPES[".xhtml"]}"{mathml}/>')
+        files |= one.files
+    pictures = sorted({name for one in chapters for name in one.files})
+    items += [
+        f'<item id="picture-{number}" href="{html.escape(name)}" media-type="{TYPES[Path(name).suffix]}"/>'
+        for number, name in enumerate(pictures)
+    ]
+    spine = '<itemref idref="nav"/>\n' + "\n".join(f'<itemref idref="{one.name}"/>' for one in chapters)
+    escaped = {key: html.escape(value) for key, value in about.items()}
+    package = PACKAGE.format(**escaped, manifest="\n".join(items), spine=spine)
+    entries = {"mimetype": b"application/epub+zip", "META-INF/container.xml": CONTAINER.encode()}
+    entries |= {"book/package.opf": package.encode(), **{f"book/{name}": data for name, data in files.items()}}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in entries.items():
+            how = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
+            entry = zipfile.ZipInfo(name, LONG_AGO)
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, data, how)
+
+
+def description(root: Path = ROOT) -> dict[str, str]:
+    """What the file says of itself."""
+    config = yaml.safe_load((root / "_config.yml").read_text("utf-8"))
+    citation = yaml.safe_load((root / "CITATION.cff").read_text("utf-8"))
+    home = configured(root).home
+    return {
+        "identifier": f"urn:uuid:{uuid.uuid5(uuid.NAMESPACE_URL, home)}",
+        "title": config["title"],
+        "author": citation["authors"][0]["name"],
+        "licence": config["html"]["extra_footer"].strip(),
+        "home": home,
+        "day": str(citation["date-released"]),
+    }
+
+
+def make(site: Path, toc: Path, about: dict[str, str], path: Path) -> int:
+    """Write the EPUB of a site; the number of its chapters."""
+    table = chapters_in_order(toc)
+    pages = [chapter.name for chapter in table]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
+        context = browser.new_context(viewport={"width": 794, "height": 1123}, device_scale_factor=2)
+        chapters = [draw(context, site, one.file, one.part, pages, about["home"]) for one in table]
+        browser.close()
+    packed(chapters, about, path)
+    return len(chapters)
+
+
+def validated(path: Path) -> str:
+    """What epubcheck says of the file, in words.
+
+    Raises:
+        ValueError: with its messages, if the file is not valid.
+    """
+    if not (program := shutil.which("epubcheck")):
+        return "not validated, for epubcheck is not installed"
+    done = subprocess.run([program, path], capture_output=True, text=True, encoding="utf-8", check=False)
+    if done.returncode:
+        raise ValueError(f"{path} is not valid:\n{(done.stdout + done.stderr)[-5000:]}")
+    return "epubcheck finds no error"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--site", type=Path, default=SITE, help="the built site")
+    site = parser.parse_args().site.resolve()
+    if not (site / "index.html").exists():
+        raise SystemExit(f"{site} holds no site: run `make book` first")
+    start = time.monotonic()
+    chapters = make(site, ROOT / "_toc.yml", description(), site / NAME)
+    offer_file(site, NAME, MARKER, "Whole book (.epub)", 'Or as an <a href="{address}" download>e-book (EPUB)</a>.')
+    size = (site / NAME).stat().st_size / 1e6
+    try:
+        words = validated(site / NAME)
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+    print(f"{NAME}: {chapters} chapters, {size:.1f} MB, {time.monotonic() - start:.0f} s; {words}.")
+
+
+if __name__ == "__main__":
+    main()
