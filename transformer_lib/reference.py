@@ -639,6 +639,16 @@ def keys_looked_at(weights):
     return numbers
 
 
+def in_turns(halves):
+    """All sines, then all cosines -> sine, cosine, sine, cosine, …"""
+    turns = []
+    pairs = len(halves) // 2
+    for i in range(pairs):
+        turns.append(halves[i])  # a sine
+        turns.append(halves[pairs + i])  # its cosine
+    return np.array(turns)
+
+
 def matrix_product(a, b):
     """(rows, inner) times (inner, columns) -> the product, its multiply-adds."""
     product = np.zeros((len(a), len(b[0])))

@@ -53,7 +53,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of num_layers decoder layers, or of num_decoder_layers; each one looks at the same memory. Source: section 3.1."""
+    """A stack of decoder layers, as many as the config has; each one looks at the same memory. Source: section 3.1."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()

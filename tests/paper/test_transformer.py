@@ -30,7 +30,9 @@ def model(**changes):
 
 
 @pytest.mark.paper("three-uses", "post-norm", "embed")
-@pytest.mark.parametrize("changes", [{}, {"norm_order": "pre"}, {"source_vocabulary_size": 9}, {"num_decoder_layers": 1}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm_order": "pre"}, {"source_vocabulary_size": 9}, {"num_decoder_layers": 1}]
+)
 def test_the_whole_model_equals_the_loops(changes):
     m = model(**changes)
     # Gains and biases start at 1 and 0, where a mistake would not show.
