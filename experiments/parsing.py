@@ -134,7 +134,7 @@ def scores(lines: Sequence[str], right: Sequence[Tree]) -> dict[str, Any]:
         for mine, tree in zip(trees, right, strict=True)
         if len(hidden := punctuation(tree)) < len(tree.words())
     ]
-    mine, theirs = zip(*by_rule, strict=True)
+    mine, theirs = [tree for tree, _ in by_rule], [tree for _, tree in by_rule if tree is not None]
     found = {"all_brackets": bracket_scores(trees, right), "evalb": bracket_scores(mine, theirs)}
     rounded = {rule: {name: round(value, 4) for name, value in s._asdict().items()} for rule, s in found.items()}
     return rounded | {"broken": sum(repairs > 0 for _, repairs in pairs), "repairs": sum(r for _, r in pairs)}
