@@ -45,6 +45,8 @@ class TransformerConfig:
     Args:
         vocabulary_size: entries of the shared vocabulary, or of the target's if the source has its own.
         source_vocabulary_size: None for one matrix shared by both languages and the output (section 3.4).
+        num_layers: of the encoder, and of the decoder unless num_decoder_layers says otherwise.
+        num_decoder_layers: None for as many as the encoder has, as in the paper.
         d_k, d_v: width of one head's queries and keys, and of its values; independent of d_model and num_heads.
         p_drop: probability of dropout, in [0, 1).
         max_positions: rows of the table when positions="learned"; sinusoids have no limit.
@@ -62,6 +64,7 @@ class TransformerConfig:
     vocabulary_size: int
     source_vocabulary_size: int | None = None
     num_layers: int = 6
+    num_decoder_layers: int | None = None
     d_model: int = 512
     d_ff: int = 2048
     num_heads: int = 8
@@ -83,8 +86,9 @@ class TransformerConfig:
     def __post_init__(self):
         sizes = ("vocabulary_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_positions")
         check_positive(**{name: getattr(self, name) for name in sizes})
-        if self.source_vocabulary_size is not None:
-            check_positive(source_vocabulary_size=self.source_vocabulary_size)
+        for name in ("source_vocabulary_size", "num_decoder_layers"):
+            if getattr(self, name) is not None:
+                check_positive(**{name: getattr(self, name)})
         check_fraction(p_drop=self.p_drop)
         check_choice(NormOrder, norm_order=self.norm_order)
         check_choice(Positions, positions=self.positions)
@@ -107,6 +111,11 @@ class TransformerConfig:
             raise ValueError(f"final_norm = {self.final_norm!r} must be True, False or None")
         if self.eos_id in (self.pad_id, self.bos_id):
             raise ValueError(f"eos_id must differ from pad_id and bos_id; got {special}")
+
+    @property
+    def decoder_layers(self) -> int:
+        """How many layers the decoder has."""
+        return self.num_layers if self.num_decoder_layers is None else self.num_decoder_layers
 
     @property
     def has_final_norm(self) -> bool:

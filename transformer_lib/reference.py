@@ -596,7 +596,7 @@ def matrix_products(config, source, target):
     encoder = attend(source, source) + feed_forward(source)
     decoder = attend(target, target) + attend(target, source) + feed_forward(target)
     logits = [(target, d_model, config.vocabulary_size, 1)]
-    return config.num_layers * (encoder + decoder) + logits
+    return config.num_layers * encoder + config.decoder_layers * decoder + logits
 
 
 def share_of_weight(weights, key_of_query, causal=False):
@@ -639,6 +639,16 @@ def keys_looked_at(weights):
     return numbers
 
 
+def in_turns(halves):
+    """All sines, then all cosines -> sine, cosine, sine, cosine, …"""
+    turns = []
+    pairs = len(halves) // 2
+    for i in range(pairs):
+        turns.append(halves[i])  # a sine
+        turns.append(halves[pairs + i])  # its cosine
+    return np.array(turns)
+
+
 def matrix_product(a, b):
     """(rows, inner) times (inner, columns) -> the product, its multiply-adds."""
     product = np.zeros((len(a), len(b[0])))
@@ -658,14 +668,16 @@ def forward_multiply_adds(c, source_length, target_length):
     # A query meets a key: a score, then its share of the average.
     one_pair = c.num_heads * (c.d_k + c.d_v)
     count = 0
-    for _ in range(c.num_layers):
-        for _ in range(source_length):  # encoder
+    for _ in range(c.num_layers):  # encoder
+        for _ in range(source_length):
             count += keys + keys + values  # its own query, key and value
             for _ in range(source_length):
                 count += one_pair
             count += outputs + 2 * c.d_model * c.d_ff
-            count += keys + values  # for the decoder's cross-attention
-        for position in range(target_length):  # decoder
+    for _ in range(c.decoder_layers):
+        for _ in range(source_length):
+            count += keys + values  # of cross-attention
+        for position in range(target_length):
             count += keys + keys + values
             for _ in range(position + 1):  # the future is masked
                 count += one_pair

@@ -53,11 +53,11 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A stack of num_layers decoder layers; each one looks at the same memory. Source: section 3.1."""
+    """A stack of decoder layers, as many as the config has; each one looks at the same memory. Source: section 3.1."""
 
     def __init__(self, config: TransformerConfig):
         super().__init__()
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.num_layers))
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = final_norm(config)
 
     def forward(
@@ -270,7 +270,8 @@ def count_parameters(model_or_config: nn.Module | TransformerConfig) -> int:
     if c.positions == "learned":
         tables += c.max_positions
     biases = c.vocabulary_size if c.output_bias else 0
-    return c.num_layers * (encoder_layer + decoder_layer) + final_norms + tables * c.d_model + biases
+    layers = c.num_layers * encoder_layer + c.decoder_layers * decoder_layer
+    return layers + final_norms + tables * c.d_model + biases
 
 
 @contextmanager

@@ -53,6 +53,7 @@ def configs(draw, **fixed):
         "vocabulary_size": draw(st.integers(4, 9)),
         "source_vocabulary_size": draw(st.none() | st.integers(4, 9)),
         "num_layers": draw(st.integers(1, 2)),
+        "num_decoder_layers": draw(st.none() | st.integers(1, 3)),
         "d_model": 2 * draw(sizes),
         "d_ff": draw(sizes),
         "num_heads": draw(st.integers(1, 3)),
@@ -145,7 +146,7 @@ def test_any_models_recorded_weights_are_distributions_over_the_keys_that_exist(
     with record_attention(model) as weights:
         recorded = model(source, target_input)
     torch.testing.assert_close(recorded, model(source, target_input), **CLOSE)
-    assert len(weights) == 3 * model.config.num_layers
+    assert len(weights) == model.config.num_layers + 2 * model.config.decoder_layers
     for name, w in weights.items():
         assert w.size(1) == model.config.num_heads
         torch.testing.assert_close(w.sum(-1), torch.ones(w.shape[:-1]).double(), **CLOSE)

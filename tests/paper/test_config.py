@@ -17,6 +17,7 @@ from transformer_lib.training import StepRecord
         ({"d_k": -3}, "d_k = -3 must be an integer of at least 1"),
         ({"d_ff": 2.5}, "d_ff = 2.5 must be an integer"),
         ({"num_layers": True}, "num_layers = True must be an integer"),
+        ({"num_decoder_layers": 0}, "num_decoder_layers = 0 must be an integer of at least 1"),
         ({"vocabulary_size": 0}, "vocabulary_size = 0 must be an integer of at least 1"),
         ({"source_vocabulary_size": 0}, "source_vocabulary_size = 0 must be an integer"),
         ({"p_drop": 1.0}, "p_drop = 1.0 must be at least 0 and less than 1"),
@@ -95,7 +96,8 @@ def test_without_settings_a_run_is_the_papers():
 def test_without_settings_a_model_is_the_papers():
     assert vars(TransformerConfig(vocabulary_size=9)) == {
         **{"vocabulary_size": 9, "source_vocabulary_size": None, "pad_id": 0, "bos_id": 1, "eos_id": 2},
-        **{"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8, "d_k": 64, "d_v": 64, "p_drop": 0.1},
+        **{"num_layers": 6, "num_decoder_layers": None, "d_model": 512, "d_ff": 2048, "p_drop": 0.1},
+        **{"num_heads": 8, "d_k": 64, "d_v": 64},
         **{"norm_order": "post", "final_norm": None, "activation": "relu", "attention_bias": False},
         **{"positions": "sinusoidal", "max_positions": 1024, "tied_output": True, "output_bias": False},
     }

@@ -30,7 +30,9 @@ def model(**changes):
 
 
 @pytest.mark.paper("three-uses", "post-norm", "embed")
-@pytest.mark.parametrize("changes", [{}, {"norm_order": "pre"}, {"source_vocabulary_size": 9}])
+@pytest.mark.parametrize(
+    "changes", [{}, {"norm_order": "pre"}, {"source_vocabulary_size": 9}, {"num_decoder_layers": 1}]
+)
 def test_the_whole_model_equals_the_loops(changes):
     m = model(**changes)
     # Gains and biases start at 1 and 0, where a mistake would not show.
@@ -315,14 +317,13 @@ def test_logits_at_places_are_those_of_the_whole_batch():
     assert model(source, target, places[:0]).shape == (0, 11)
 
 
-@pytest.mark.parametrize(("source", "target"), [(3, 4), (11, 7)])
-def test_the_loops_list_every_matrix_product_of_the_model(source, target):
+@pytest.mark.parametrize(("source", "target", "num_decoder_layers"), [(3, 4, None), (11, 7, None), (3, 4, 1)])
+def test_the_loops_list_every_matrix_product_of_the_model(source, target, num_decoder_layers):
     """PyTorch counts what runs, in the written-out form; a training step is three times the forward pass."""
     from torch.utils.flop_counter import FlopCounterMode
 
-    config = TransformerConfig(
-        vocabulary_size=29, num_layers=2, d_model=12, d_ff=17, num_heads=3, d_k=5, d_v=7, p_drop=0.0
-    )
+    sizes = {"num_layers": 2, "d_model": 12, "d_ff": 17, "num_heads": 3, "d_k": 5, "d_v": 7, "p_drop": 0.0}
+    config = TransformerConfig(vocabulary_size=29, num_decoder_layers=num_decoder_layers, **sizes)
     model = Transformer(config)
     counted = 2 * sum(math.prod(product) for product in reference.matrix_products(config, source, target))
     with FlopCounterMode(display=False) as forward, record_attention(model):

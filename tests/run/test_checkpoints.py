@@ -39,6 +39,17 @@ def trained(steps=2):
     return model, optimizer
 
 
+def test_stacks_of_unequal_depth_are_saved_and_told_from_equal_ones(tmp_path):
+    model, path = fresh_model(num_layers=2, num_decoder_layers=1), tmp_path / "unequal.safetensors"
+    save_checkpoint(path, model, adam(model, SETTINGS), 0)
+    other = fresh_model(num_layers=2, num_decoder_layers=1)
+    other.embedding.weight.data.zero_()
+    load_checkpoint(path, other)
+    assert torch.equal(other.embedding.weight, model.embedding.weight)
+    with pytest.raises(ValueError, match="num_decoder_layers is 1 there, None here"):
+        load_checkpoint(path, fresh_model(num_layers=2))
+
+
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "step-000002.safetensors"

@@ -1,6 +1,7 @@
 """What a step costs: equal to the loops and to PyTorch's counter."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from workshop.lab.cost import forward_flops, intensity, state_bytes, training_fl
 
 # Widths that no other width equals: an exchanged pair would show.
 SIZES = TransformerConfig(vocabulary_size=23, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
+
+UNEQUAL = replace(SIZES, num_layers=3, num_decoder_layers=1)
 
 
 @contextmanager
@@ -30,10 +33,11 @@ def test_a_matrix_product_takes_rows_times_inner_times_columns():
     assert multiply_adds == 2 * 3 * 4
 
 
+@pytest.mark.parametrize("config", [SIZES, UNEQUAL])
 @pytest.mark.parametrize(("source", "target"), [(1, 1), (4, 7), (9, 3)])
-def test_flops_are_two_for_each_multiply_add_of_the_loops(source, target):
-    expected = 2 * reference.forward_multiply_adds(SIZES, source, target)
-    assert sum(forward_flops(SIZES, [source], [target]).values()) == expected
+def test_flops_are_two_for_each_multiply_add_of_the_loops(config, source, target):
+    expected = 2 * reference.forward_multiply_adds(config, source, target)
+    assert sum(forward_flops(config, [source], [target]).values()) == expected
 
 
 def test_a_batch_costs_what_its_sentences_cost():
@@ -43,16 +47,17 @@ def test_a_batch_costs_what_its_sentences_cost():
         assert flops == sum(forward_flops(SIZES, [s], [t])[part] for s, t in pairs)
 
 
-def test_flops_are_those_that_pytorch_counts():
+@pytest.mark.parametrize("config", [SIZES, UNEQUAL])
+def test_flops_are_those_that_pytorch_counts(config):
     torch.manual_seed(0)
     source, target = torch.randint(3, 23, (5, 9)), torch.randint(3, 23, (5, 4))
-    model = Transformer(SIZES)
+    model = Transformer(config)
     with record_attention(model), counted() as total:
         logits = model(source, target)
         forward = total()
         logits.sum().backward()
         both = total()
-    expected = sum(forward_flops(SIZES, [9] * 5, [4] * 5, whole_square=True).values())
+    expected = sum(forward_flops(config, [9] * 5, [4] * 5, whole_square=True).values())
     assert forward == expected
     assert both == 3 * expected
 

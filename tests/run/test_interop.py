@@ -110,15 +110,16 @@ def converted(peer, **changes):
 
 def options(seed):
     rng = random.Random(seed)
-    num_heads, depth, vocabulary = rng.choice([1, 2, 3]), rng.choice([1, 2]), rng.randrange(11, 23)
+    num_heads, layers, vocabulary = rng.choice([1, 2, 3]), rng.choice([1, 2]), rng.randrange(11, 23)
     own_source = rng.choice([None, vocabulary, vocabulary - 3])
     return {
         "num_heads": num_heads, "d_model": num_heads * rng.choice([4, 6]), "d_ff": rng.choice([7, 13]),
-        "depth": (depth, depth), "activation": rng.choice(ACTIVATIONS), "norm_first": rng.random() < 0.5,
+        "activation": rng.choice(ACTIVATIONS), "norm_first": rng.random() < 0.5,
         "bias": rng.random() < 0.7, "final_norm": rng.random() < 0.5, "batch_first": rng.random() < 0.5,
         "vocabulary": vocabulary, "own_source": own_source, "output": rng.choice(["tied", "own"]),
         "output_bias": rng.random() < 0.5, "scale": rng.choice([None, 1.0, 2.5]),
         "positions": POSITIONS[seed % len(POSITIONS)], "pad_id": rng.choice([0, (own_source or vocabulary) - 4, 7]),
+        "depth": (layers, rng.choice([1, 2, layers])),
     }  # fmt: skip
 
 
@@ -174,7 +175,7 @@ def tiny_marian(seed, **changes):
     separate = rng.random() < 0.3
     pad_id = rng.choice([0, vocabulary - 1])
     settings = {
-        "d_model": heads * rng.choice([4, 6]), "encoder_layers": layers, "decoder_layers": layers,
+        "d_model": heads * rng.choice([4, 6]), "encoder_layers": layers, "decoder_layers": 2 - seed % 2,
         "encoder_ffn_dim": d_ff, "decoder_ffn_dim": d_ff, "encoder_attention_heads": heads,
         "decoder_attention_heads": heads, "activation_function": rng.choice(["swish", "silu", "gelu", "relu"]),
         "scale_embedding": rng.random() < 0.5, "share_encoder_decoder_embeddings": not separate,
@@ -322,6 +323,17 @@ def test_a_scale_goes_into_the_last_normalisation_or_into_an_output_of_its_own()
         model = converted(peer)
         assert model.config.tied_output == tied
         assert_same(model, peer, *ids)
+
+
+def test_each_stack_keeps_its_number_of_layers():
+    peer, hf = Peer(depth=(1, 3)).eval(), tiny_marian(0, encoder_layers=3, decoder_layers=1)
+    model = converted(peer)
+    assert (model.config.num_layers, model.config.num_decoder_layers) == (1, 3)
+    assert_same(model, peer, *a_batch(0, 19, 19))
+    model = from_marian(hf)
+    assert (model.config.num_layers, model.config.num_decoder_layers) == (3, 1)
+    assert_same(model, marian_logits(hf), *marian_batch(hf))
+    assert converted(Peer(depth=(2, 2))).config.num_decoder_layers is None
 
 
 def test_equal_matrices_become_one_and_others_do_not():
@@ -491,7 +503,6 @@ REFUSED = {
         lambda: from_torch(stacks(), TOKENS, output=nn.Tanh()),
         "output is a Tanh, not an nn.Linear",
     ),
-    "depths": (lambda: converted(Peer(depth=(1, 2))), r"num_layers = \[1, 2\] in encoder and decoder"),
     "heads": (lambda: converted(layer_changed(self_attn__num_heads=4, self_attn__head_dim=2)), OTHER_LOGITS),
     "d_ff": (
         lambda: converted(layer_changed(linear1=nn.Linear(8, 5), linear2=nn.Linear(5, 8))),
@@ -563,10 +574,6 @@ REFUSED = {
         "hf_model is a MarianForCausalLM",
     ),
     "no Marian": (lambda: from_marian(nn.Linear(2, 2)), "hf_model is a Linear"),
-    "Marian's depths": (
-        lambda: from_marian(tiny_marian(0, decoder_layers=3)),
-        r"num_layers = \[\d, 3\] in encoder and decoder",
-    ),
     "Marian's d_ff": (
         lambda: from_marian(tiny_marian(0, decoder_ffn_dim=9)),
         r"one width, .*inner.weight.*\[9, ",

@@ -183,7 +183,9 @@ def test_the_checkpoints_of_another_run_are_refused(small, tmp_path, checkpoint)
 # Whoever seals a folder can write anything into it; nothing of it may hang, fill the memory or end the process.
 
 
-@pytest.mark.parametrize("size", ["num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "vocabulary_size"])
+@pytest.mark.parametrize(
+    "size", ["num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "vocabulary_size"]
+)
 @pytest.mark.parametrize("kind", ["packed", "run"])
 def test_sizes_are_refused_before_anything_is_allocated(small, tmp_path, size, kind):
     small.pack(tmp_path) if kind == "packed" else save_run(small, tmp_path)

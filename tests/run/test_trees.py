@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lib.data.trees import Tree, bracket_scores, brackets, linearize, read_trees, tidy, tree_from
+from transformer_lib.data.trees import (
+    Tree,
+    bracket_scores,
+    brackets,
+    linearize,
+    mended_tree,
+    read_trees,
+    tidy,
+    tree_from,
+)
 
 TEXT = """
 ( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1)) (PP-LOC (IN on) (NP (NN mats)))) (. .)))
@@ -108,6 +117,51 @@ def test_f1_worked_by_hand(cat):
 def test_tokens_that_are_no_tree_are_refused(tokens, message):
     with pytest.raises(ValueError, match=message):
         tree_from(tokens.split(), ["a", "b"])
+
+
+@settings(max_examples=100, deadline=None)
+@given(TREES)
+def test_a_whole_tree_needs_no_repair(tree):
+    tokens, words = linearize(tree), tree.words()
+    assert mended_tree(tokens, words) == (tree_from(tokens, words), 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(["XX", "(S", ")S", "(NP", ")NP", "(VP", ")VP", "<unk>"]), max_size=15), st.integers(1, 5)
+)
+def test_any_tokens_become_a_tree_of_all_words_and_only_broken_ones_count_repairs(tokens, number):
+    words = [str(i) for i in range(number)]
+    tree, repairs = mended_tree(tokens, words)
+    assert tree.words() == words
+    assert tree_from(linearize(tree), words) == tree
+    try:
+        whole = tree_from(tokens, words)
+    except ValueError:
+        assert repairs > 0
+    else:
+        assert (tree, repairs) == (whole, 0)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "mended", "repairs"),
+    [
+        ("(S (NP XX (VP XX )S", "(S (NP XX (VP XX )VP )NP )S", 2),  # two brackets close with the outer one
+        ("(S XX )VP XX )S", "(S XX XX )S", 1),  # a bracket that was never opened
+        ("(S XX )S", "(S (S XX )S XX )S", 2),  # a word behind the end, and an S around the two
+        ("(S (NP XX )NP", "(S (NP XX )NP XX )S", 2),  # a word and a bracket are missing
+        ("(S XX XX XX )S", "(S XX XX )S", 1),
+        ("(S (NP )NP XX XX )S", "(S XX XX )S", 1),
+    ],
+)
+def test_each_repair_follows_the_rule(tokens, mended, repairs):
+    tree, found = mended_tree(tokens.split(), ["a", "b"])
+    assert (" ".join(linearize(tree)), found) == (mended, repairs)
+
+
+def test_a_tree_without_words_is_refused():
+    with pytest.raises(ValueError, match="words is empty"):
+        mended_tree(["(S", ")S"], [])
 
 
 def test_broken_files_and_empty_scores_are_refused():

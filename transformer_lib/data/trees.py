@@ -107,6 +107,50 @@ def tree_from(tokens: Iterable[str], words: Iterable[str]) -> Tree:
     return cast(Tree, outermost[0])
 
 
+def mended_tree(tokens: Iterable[str], words: Iterable[str]) -> tuple[Tree, int]:
+    """The tree nearest to these tokens over these words, and how many repairs it took; 0: the tokens were a tree.
+
+    The rule, token by token: a closing bracket closes the innermost open one of its label, and with it what is open
+    inside; one that no open bracket matches is left out, as is a word that is one too many. At the end missing words
+    go into what is open, everything is closed, brackets without words are left out, and several trees become one S.
+
+    Raises:
+        ValueError: no words: a tree needs one.
+    """
+    remaining, open_trees, repairs = list(words), [("", [])], 0
+    if not remaining:
+        raise ValueError("words is empty: a tree has one word at least")
+
+    def close() -> None:
+        label, parts = open_trees.pop()
+        if parts:
+            open_trees[-1][1].append(Tree(label, tuple(parts)))
+
+    for token in tokens:
+        labels = [label for label, _ in open_trees[1:]]
+        if token.startswith("("):
+            open_trees.append((token[1:], []))
+        elif token == WORD and remaining:
+            open_trees[-1][1].append(Tree(WORD, (remaining.pop(0),)))
+        elif token.startswith(")") and token[1:] in labels:
+            while True:
+                wanted = open_trees[-1][0] == token[1:]
+                repairs += not wanted or not open_trees[-1][1]
+                close()
+                if wanted:
+                    break
+        else:
+            repairs += 1
+    repairs += len(remaining) + len(open_trees) - 1
+    open_trees[-1][1].extend(Tree(WORD, (word,)) for word in remaining)
+    while len(open_trees) > 1:
+        close()
+    parts = open_trees[0][1]
+    if len(parts) == 1:
+        return parts[0], repairs
+    return Tree("S", tuple(parts)), repairs + 1
+
+
 def brackets(tree: Tree, start: int = 0) -> Counter[tuple[str, int, int]]:
     """Each constituent but the parts of speech, as (label, first word, word after the last)."""
     if tree.is_part_of_speech:

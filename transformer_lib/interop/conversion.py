@@ -40,8 +40,6 @@ def converted(
     if epsilons != {1e-5}:
         raise ValueError(f"layer_norm_eps = {epsilons} has no counterpart: our normalisations have 1e-05")
     depths = [len(stack.layers) for stack in stacks]
-    if depths[0] != depths[1]:
-        raise ValueError(f"num_layers = {depths} in encoder and decoder; ours has one value for both")
     layer, final_norm = stacks[0].layers[0], isinstance(getattr(stacks[0], "norm", None), nn.LayerNorm)
     pre_norm, num_heads = getattr(layer, "norm_first", False), layer.self_attn.num_heads
     target, source = weights["embedding.weight"], weights["own_source_embedding.weight"]
@@ -57,6 +55,7 @@ def converted(
         vocabulary_size=len(target),
         source_vocabulary_size=None if shared else len(source),
         num_layers=depths[0],
+        num_decoder_layers=None if depths[0] == depths[1] else depths[1],
         d_model=d_model,
         d_ff=d_ff,
         num_heads=num_heads,

@@ -24,20 +24,21 @@ def forward_flops(
     """
     c = config
     source, target = sum(source_lengths), sum(target_lengths)
-    both = source + target
+    encoder, decoder = c.num_layers, c.decoder_layers
     # One token through queries or keys, and through values or outputs.
     to_keys = c.d_model * c.num_heads * c.d_k
     to_values = c.d_model * c.num_heads * c.d_v
     own = 2 * to_keys + 2 * to_values  # query, key, value, output
-    cross = (to_keys + to_values) * both
-    pairs = sum(n * n for n in source_lengths)
+    cross = (to_keys + to_values) * (source + target)
+    pairs = encoder * sum(n * n for n in source_lengths)
     for n, m in zip(target_lengths, source_lengths, strict=True):
-        pairs += n * n if whole_square else n * (n + 1) // 2
-        pairs += n * m
+        seen = n * n if whole_square else n * (n + 1) // 2
+        pairs += decoder * (seen + n * m)
+    tokens = encoder * source + decoder * target  # each through one layer
     multiply_adds = {
-        "projections": c.num_layers * (own * both + cross),
-        "feed-forward": c.num_layers * 2 * c.d_model * c.d_ff * both,
-        "attention": c.num_layers * pairs * c.num_heads * (c.d_k + c.d_v),
+        "projections": own * tokens + decoder * cross,
+        "feed-forward": 2 * c.d_model * c.d_ff * tokens,
+        "attention": pairs * c.num_heads * (c.d_k + c.d_v),
         "logits": c.d_model * c.vocabulary_size * target,
     }
     return {part: 2 * count for part, count in multiply_adds.items()}

@@ -561,6 +561,31 @@ def then_and_now(c: Canvas) -> None:
     c.text(180, bottom + 66, "2017 adds positions once, before the first layer", SMALL)
 
 
+def two_orders(c: Canvas) -> None:
+    names = [f"{kind}_{i}" for kind in "sc" for i in range(4)]
+    turns = [4 * (i % 2) + i // 2 for i in range(8)]  # which of the halves stands there
+    for y, order, words in (
+        (84, range(8), "Marian: all sines, then all cosines"),
+        (176, turns, "this library: sine, cosine, sine, cosine"),
+    ):
+        c.text(180, y - 10 if y < 100 else y + 42, words, SMALL)
+        for place, i in enumerate(order):
+            c.bar(60 + 30 * place, y, 30, 24, i > 3)
+            c.text(75 + 30 * place, y + 16, names[i], SMALL)
+    for place, i in enumerate(turns):
+        c.arrow((75 + 30 * i, 108), (75 + 30 * place, 176), width=1)
+    for x, words, reads in ((92, "a matrix that reads states:\nits columns move", True), (268, "", False)):
+        for line, part in enumerate((words or "a matrix that writes states:\nits rows move").split("\n")):
+            c.text(x, 252 + 14 * line, part, SMALL)
+        for left, order in ((x - 66, range(8)), (x + 18, turns)):
+            for place, i in enumerate(order):
+                across, down = (6 * place, 0) if reads else (0, 6 * place)
+                c.bar(left + across, 280 + down, 6 if reads else 48, 48 if reads else 6, i > 3)
+        c.arrow((x - 12, 304), (x + 12, 304))
+    c.text(180, 352, "inside a head, and inside the network,", SMALL)
+    c.text(180, 367, "nothing moves", SMALL)
+
+
 DRAWINGS = (
     transformer,
     recurrence,
@@ -578,6 +603,7 @@ DRAWINGS = (
     shift_right,
     decoding_step,
     then_and_now,
+    two_orders,
 )
 
 

@@ -1,0 +1,113 @@
+"""A translator in the published form, read from a folder: the same function, the same words, and what is timed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from experiments import published_models
+from experiments.published_models import (
+    HELD_OUT,
+    OPUS_MT_EN_DE,
+    largest_difference,
+    load,
+    medians,
+    number_words_translator,
+    our_words,
+    their_words,
+    until_eos,
+    with_random_weights,
+)
+from transformer_lib import TransformerConfig, count_parameters, reference
+from transformer_lib.data import english_number, german_number
+from transformer_lib.interop import from_marian
+
+SMALL = {"vocab_size": 40, "d_model": 16, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20}
+IDS = {"pad_token_id": 39, "decoder_start_token_id": 39}
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of sentencepiece's own types
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("translator")
+    number_words_translator(path)
+    return path
+
+
+@pytest.mark.slow
+def test_a_translator_in_the_published_form_translates_the_same_here(folder):
+    theirs, tokenizer = load(folder)
+    ours = from_marian(theirs)
+    assert (ours.config.num_layers, ours.config.decoder_layers) == (2, 1)
+    for n in HELD_OUT:
+        source = tokenizer(english_number(n), return_tensors="pt").input_ids
+        for beam_size in (1, 4):
+            ids = our_words(ours, source, 9, beam_size)
+            assert ids == their_words(theirs, source, 9, beam_size)
+            assert tokenizer.decode(ids, skip_special_tokens=True) == german_number(n)
+        target_input = torch.tensor([[ours.config.bos_id, *ids[:-1]]])
+        assert largest_difference(ours, theirs, source, target_input) < 1e-5
+
+
+@pytest.mark.slow
+def test_the_command_compares_both_libraries(folder, monkeypatch, capsys):
+    command = ["published_models", str(folder), "--sentence", "forty seven", "--length", "9"]
+    monkeypatch.setattr("sys.argv", command)
+    published_models.main()
+    greedy, words, beam, _, difference = capsys.readouterr().out.splitlines()
+    assert greedy.startswith("beam 1: the same tokens: True; our time by theirs: ")
+    assert beam.startswith("beam 4: the same tokens: True")
+    assert words == "sieben und vierzig"
+    assert float(difference.split(": ")[1]) < 1e-5
+
+
+def test_the_published_sizes_are_counted_alike():
+    with torch.device("meta"):
+        theirs = MarianMTModel(MarianConfig(**OPUS_MT_EN_DE))
+    ours = TransformerConfig(vocabulary_size=58_101, activation="silu", attention_bias=True)
+    assert sum(p.numel() for p in theirs.parameters() if p.requires_grad) == count_parameters(ours)
+
+
+@pytest.mark.parametrize("changes", [{}, {"encoder_layers": 3, "decoder_layers": 1}])
+def test_random_weights_give_the_same_function(changes):
+    theirs = with_random_weights(**SMALL | IDS | {"encoder_layers": 2, "decoder_layers": 2} | changes)
+    ours = from_marian(theirs)
+    source, target_input = torch.randint(1, 38, (1, 5)), torch.randint(1, 38, (1, 4))
+    expected = theirs(source, decoder_input_ids=target_input).logits
+    torch.testing.assert_close(ours(source, target_input), expected, rtol=1e-5, atol=1e-5)
+    ours.decoder.layers[0].feed_forward.outer.weight.data[0] += 0.5
+    with pytest.raises(AssertionError):
+        torch.testing.assert_close(ours(source, target_input), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_random_weights_write_the_same_words():
+    theirs = with_random_weights(**SMALL | IDS, encoder_layers=2, decoder_layers=1)
+    ours, source = from_marian(theirs), torch.randint(1, 38, (1, 5))
+    for beam_size in (1, 3):
+        assert our_words(ours, source, 7, beam_size) == their_words(theirs, source, 7, beam_size)
+
+
+def test_the_loop_takes_turns_as_the_conversion_does():
+    theirs = with_random_weights(**SMALL | IDS, encoder_layers=1, decoder_layers=1)
+    ours = from_marian(theirs)
+    for token in range(40):
+        row = theirs.model.decoder.embed_tokens.weight[token].detach().numpy()
+        np.testing.assert_allclose(ours.embedding.weight[token].detach(), reference.in_turns(row))
+    halves = theirs.model.encoder.embed_positions.weight[3].numpy()
+    expected = [f(3 / 10_000 ** (i / 16)) for i in range(0, 16, 2) for f in (np.sin, np.cos)]
+    np.testing.assert_allclose(reference.in_turns(halves), expected, atol=1e-6)
+
+
+def test_calls_take_turns_and_the_first_of_each_does_not_count():
+    calls = []
+    times = medians(lambda: calls.append("a"), lambda: calls.append("b"), repeats=2)
+    assert calls == ["a", "b"] * 3
+    assert len(times) == 2
+    assert min(times) >= 0
+
+
+def test_words_end_with_the_first_eos():
+    assert until_eos([5, 0, 7, 0], 0) == [5, 0]
+    assert until_eos([5, 7], 0) == [5, 7]
