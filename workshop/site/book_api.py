@@ -17,7 +17,12 @@ ID = re.compile(r"\[([a-z][a-z0-9-]*)\](?!_)")
 MODULE = re.compile(r"(transformer_lib(?:/\w+)+)\.py$")
 OPTIONS = {"members": True, "member-order": "bysource", "no-value": True}
 SIGNATURE = re.compile(r"<dt class=\"sig .*?</dt>", re.DOTALL)
-LINES = (("<dl>", '<span class="sig-lines">'), ("</dl>", "</span>"), ("<dd>", '<span class="sig-line">'), ("</dd>", "</span>"))
+LINES = {
+    "<dl>": '<span class="sig-lines">',
+    "<dd>": '<span class="sig-line">',
+    "</dl>": "</span>",
+    "</dd>": "</span>",
+}
 
 
 def prepare(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object, lines: list[str]) -> None:
@@ -38,10 +43,10 @@ def prepare(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object
 
 
 def plain_lines(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Write a signature of several lines as lines: Sphinx makes it a list of definitions in which nothing is defined."""
+    """Write a signature of several lines as lines; Sphinx makes it a list of definitions in which nothing is defined."""
 
     def with_lines(signature: re.Match[str]) -> str:
-        return functools.reduce(lambda text, tags: text.replace(*tags), LINES, signature[0])
+        return functools.reduce(lambda text, tags: text.replace(*tags), LINES.items(), signature[0])
 
     if "body" in context:
         context["body"] = SIGNATURE.sub(with_lines, context["body"])
