@@ -43,7 +43,7 @@ def prepare(_app: Sphinx, _what: str, _name: str, _obj: object, _options: object
 
 
 def plain_lines(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Write a signature of several lines as lines; Sphinx makes it a list of definitions in which nothing is defined."""
+    """Write a signature of several lines as lines; Sphinx makes it a list of definitions that defines nothing."""
 
     def with_lines(signature: re.Match[str]) -> str:
         return functools.reduce(lambda text, tags: text.replace(*tags), LINES.items(), signature[0])
