@@ -16,18 +16,20 @@ Leaf = float | int | str
 Answer = tuple[Leaf, ...]  # a value for each field
 
 NOT_ALL = "But not everything is right yet."
-CALL = re.compile(r"(check_\w+)\((\w+)\)")
+CALL = re.compile(r"(?P<check>check_\w+)\((?P<argument>\w+)\)")
 ELSEWHERE = (0.037, 0.63, 2.7, 13, 73.5, 86_421)  # answers that no check expects
 UNKNOWN = "?"  # the same, where words are asked for
+
+
+VALUES = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Constant, ast.Name, ast.Subscript, ast.Tuple, ast.List)
 
 
 class Watched(ast.NodeTransformer):
     """Passes the value of every expression through `_seen`, but for those inside a remark."""
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        node = super().generic_visit(node)
-        values = ast.BinOp | ast.UnaryOp | ast.Call | ast.Constant | ast.Name | ast.Subscript | ast.Tuple | ast.List
-        if isinstance(node, values) and isinstance(getattr(node, "ctx", None), ast.Load | None):
+        super().generic_visit(node)
+        if isinstance(node, VALUES) and isinstance(getattr(node, "ctx", None), ast.Load | None):
             return ast.Call(ast.Name("_seen", ast.Load()), [node], [])
         return node
 
@@ -43,8 +45,9 @@ class Watched(ast.NodeTransformer):
 
 def leaves(value: Any) -> Answer:
     """The single values of an answer, in order."""
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else None
-    return (value,) if parts is None else tuple(itertools.chain.from_iterable(map(leaves, parts)))
+    if not isinstance(value, dict | list | tuple):
+        return (value,)
+    return tuple(itertools.chain.from_iterable(map(leaves, value.values() if isinstance(value, dict) else value)))
 
 
 def like(shape: Any, values: Iterator[Leaf]) -> Any:
@@ -67,10 +70,13 @@ class Check:
     def __init__(self, exercise: Exercise, names: dict[str, Any]):
         self.names, self.choices, self.hidden = names, exercise.choices, exercise.cells["hidden-check"]
         definitions, self.call = split_check(exercise.cells["check"])
-        check, argument = CALL.fullmatch(self.call).groups()
-        self.variable, self.code = argument, compile(self.call, "<check>", "eval")
-        run(definitions, self.names)
-        for name in bound(definitions) - {check}:
+        match = CALL.fullmatch(self.call)
+        if match is None:
+            raise ValueError(f"{self.call} is not one check of one name")
+        if error := run(definitions, self.names):
+            raise ValueError(f"the check {self.call} failed: {error}")
+        self.variable, self.code = match["argument"], compile(self.call, "<check>", "eval")
+        for name in bound(definitions) - {match["check"]}:
             value = self.names[name]
             self.names[name] = functools.cache(value) if callable(value) else value  # it counts the same each time
         self.shape = self._value(exercise.cells["solution"])
@@ -162,7 +168,7 @@ class Check:
         return [tuple(round(base * (1 + 0.13 * i), digits) for i in places) for base in self.elsewhere]
 
     def _replaced(self, values: list[Any]) -> list[Answer]:
-        """The solution, and answers away from it, with another value in one field; the solution's first fields alone."""
+        """The solution, and answers away from it, with another value in one field; its first fields alone."""
         places, away = range(len(self.solution)), self._away()
         bases = (self.solution, *away[-2:])
         found = [(*base[:i], value, *base[i + 1 :]) for base in bases for i in places for value in values]

@@ -9,8 +9,8 @@ An exercise stands between `exercise-start` and `exercise-end`, its solution bet
     hidden-check   assertions that only the grader runs
     wrong-answer   the answer cell with a typical mistake; its option `loses` says how many points that costs
 
-The `{task}` of a prediction names the fields of its answer for the page, `:fields: ones | tens`, and where the answer is
-to be chosen `:choices:`.
+The `{task}` of a prediction names the fields of its answer on the page, `:fields: ones | tens`, and what there is to
+choose from, `:choices: one | another`.
 
 An exercise without an answer cell is written prose, marked by hand after its `{rubric}`.
 """

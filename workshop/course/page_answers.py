@@ -31,7 +31,7 @@ NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 SLOT = re.compile(r"\{(\d):([^}]*)\}")
 FORMATS = ("g", "d", ",", ".2f", ".3f")
 FAR, NEAR = 1e7, 1e-7  # relative: farther than any tolerance of a check, finer than any
-HALVINGS, WHOLE_HALVINGS = 7, 40
+HALVINGS, WHOLE_HALVINGS = 12, 40
 INSIDE = 0.999  # of the way to an end: there rounding decides
 EDGE = 0.02  # of a box, from its end to where it is tried
 SAMPLES = 24
@@ -106,7 +106,9 @@ def with_slots(check: Check, answer: Answer) -> str:
             return sum(check.say(one)[0] == filled(words, one) for one in changes)
 
         slots = [f"{{{place}:{style}}}" for style in (FORMATS if not isinstance(leaf, str) else ("",))]
-        forms = [re.sub(rf"(?<![\w.,]){re.escape(filled(one, answer))}(?![.,]?\w)", one, words, count=1) for one in slots]
+        forms = [
+            re.sub(rf"(?<![\w.,]){re.escape(filled(one, answer))}(?![.,]?\w)", one, words, count=1) for one in slots
+        ]
         words = max([words, *forms], key=agreeing)
     return words
 
@@ -203,7 +205,9 @@ def boxes(check: Check) -> Iterator[Rule]:
             continue
         words = said if check.choices else with_slots(check, answer)
         # A number that differs from answer to answer, and for which there is no slot, belongs to one answer alone.
-        is_one_of_many = not SLOT.search(words) and words != texts.setdefault(NUMBER.sub("#", SLOT.sub("#", words)), words)
+        is_one_of_many = not SLOT.search(words) and words != texts.setdefault(
+            NUMBER.sub("#", SLOT.sub("#", words)), words
+        )
         if answer in named or check.choices or not is_one_of_many:
             found.append(grown(check, answer, words))
             yield found[-1]
@@ -243,7 +247,15 @@ def checks_of(page: Page, plain: Plain) -> Iterator[tuple[Exercise, Check]]:
 
 def question(exercise: Exercise, check: Check) -> dict[str, Any]:
     """What a page holds of an exercise: what it asks for, and its rules."""
-    kind = "several" if check.is_list_of_choices else "choice" if check.choices else "whole" if check.is_whole else "number"
+    kind = (
+        "several"
+        if check.is_list_of_choices
+        else "choice"
+        if check.choices
+        else "whole"
+        if check.is_whole
+        else "number"
+    )
     kind = "word" if isinstance(check.solution[0], str) and not check.choices else kind
     rules = [[rule.box, rule.words, int(rule.right)] for rule in rules_of(check)]
     return {"fields": exercise.fields, "choices": exercise.choices, "kind": kind, "rules": rules}

@@ -84,12 +84,12 @@ def add_forms(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     """Put the form of each prediction before the cell that answers it in Python."""
     if not app.config.book_solutions or app.builder.name != "html":
         return
-    for exercise in doctree.findall(lambda node: isinstance(node, exercise_node | exercise_enumerable_node)):
+    for exercise in (*doctree.findall(exercise_node), *doctree.findall(exercise_enumerable_node)):
         label = exercise.get("label", "")
         cells = [cell for cell in exercise.findall(nodes.container) if "tag_answer" in cell.get("classes", [])]
         if cells and label in questions():
-            cell = cells[0]
-            cell.parent.insert(cell.parent.index(cell), nodes.raw("", form_html(label, questions()[label]), format="html"))
+            form = nodes.raw("", form_html(label, questions()[label]), format="html")
+            cells[0].parent.insert(cells[0].parent.index(cells[0]), form)
 
 
 class Answers(SphinxDirective):
@@ -110,7 +110,8 @@ class Answers(SphinxDirective):
         text = (
             '<details class="answers" id="answers" hidden>\n<summary>Questions answered: <span></span></summary>\n'
             "<p>Your answers stay in this browser. Nothing is sent anywhere.</p>\n"
-            f'<ul>\n{chr(10).join(lines)}\n</ul>\n<p><button type="button" class="answers-export">Save as a file</button>\n'
+            f"<ul>\n{chr(10).join(lines)}\n</ul>\n<p>"
+            '<button type="button" class="answers-export">Save as a file</button>\n'
             '<button type="button" class="answers-clear">Clear</button></p>\n<p role="status"></p>\n</details>'
         )
         return [nodes.raw("", text, format="html")]

@@ -1,8 +1,9 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
 The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
-book_live.py and book_training.py (what runs in the browser), book_head.py (what others say of a page), book_report.py (links to the forms for a report), book_files.py
-(files beside the pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
+book_live.py and book_training.py (what runs in the browser), book_head.py (what others say of a page), book_report.py
+(links to the forms for a report), book_files.py (files beside the pages), book_weight.py (what a page weighs) and
+book_pages.py (the finished HTML).
 """
 
 import re
