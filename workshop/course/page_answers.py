@@ -32,8 +32,8 @@ SLOT = re.compile(r"\{(\d):([^}]*)\}")
 FORMATS = ("g", "d", ",", ".2f", ".3f")
 FAR, NEAR = 1e7, 1e-7  # relative: farther than any tolerance of a check, finer than any
 HALVINGS, WHOLE_HALVINGS = 12, 40
-INSIDE = 0.999  # of the way to an end: there rounding decides
-EDGE = 0.02  # of a box, from its end to where it is tried
+INSIDE = 0.9999  # of the way to an end: there rounding decides
+EDGE = 0.02  # of a box: so near to its end, where a tolerance ends, no sample decides
 SAMPLES = 24
 
 
@@ -46,8 +46,9 @@ class Rule:
     words: str
     right: bool = False
 
-    def covers(self, answer: Answer) -> bool:
-        return all(map(within, answer, self.box))
+    def covers(self, answer: Answer, edge: float = 0.0) -> bool:
+        """Whether an answer lies in the box, widened on request by a part of itself."""
+        return all(within(leaf, one, edge) for leaf, one in zip(answer, self.box, strict=True))
 
     def makes_needless(self, other: "Rule") -> bool:
         """Whether this rule says the same in the whole box of another."""
@@ -61,11 +62,12 @@ class Rule:
         return sum(2 if one is None else 0 if isinstance(one, str) else one.count(None) for one in self.box)
 
 
-def within(leaf: Leaf, allowed: Range) -> bool:
+def within(leaf: Leaf, allowed: Range, edge: float = 0.0) -> bool:
     if allowed is None or isinstance(allowed, str) or isinstance(leaf, str):
         return allowed in (None, leaf)
     low, high = allowed
-    slack = 1e-9 * max(1.0, abs(leaf))
+    width = high - low if low is not None and high is not None else 0.0
+    slack = max(1e-9 * max(1.0, abs(leaf)), edge * width)
     return (low is None or leaf >= low - slack) and (high is None or leaf <= high + slack)
 
 
@@ -175,9 +177,10 @@ def samples(check: Check, rule: Rule) -> Iterator[Answer]:
 
 
 def is_sound(check: Check, rule: Rule, before: list[Rule]) -> bool:
-    """Whether the check says a rule's words all over its box, where no rule before it speaks."""
+    """Whether the check says a rule's words all over its box, where no rule before it speaks or ends."""
     return all(
-        any(other.covers(answer) for other in before) or check.say(answer) == (filled(rule.words, answer), rule.right)
+        any(other.covers(answer, EDGE) for other in before)
+        or check.say(answer) == (filled(rule.words, answer), rule.right)
         for answer in samples(check, rule)
     )
 
