@@ -104,7 +104,7 @@
       return { words: `“${texts[bad[0]]}” is not read as ${asked}.`, bad };
     }
     const first = judged(question, values, texts);
-    const second = others.some(isBad) ? null : judged(question, others, texts);
+    const second = question.kind === "whole" || others.some(isBad) ? null : judged(question, others, texts);
     return (second?.right ? second : first) ?? { words: AGAIN };
   }
 
@@ -130,8 +130,8 @@
     const question = JSON.parse(new TextDecoder().decode(bytes));
     const inputs = [...form.querySelectorAll("input")];
     const isChoice = inputs[0].type !== "text";
-    const read = () =>
-      isChoice ? [inputs.filter((one) => one.checked).map((one) => one.value).join(" ")] : inputs.map((one) => one.value.trim());
+    const chosenNow = () => inputs.filter((one) => one.checked).map((one) => one.value);
+    const read = () => (isChoice ? [chosenNow().join(" ")] : inputs.map((one) => one.value.trim()));
 
     function show(found) {
       const place = form.querySelector(".answer-remark");
@@ -153,7 +153,8 @@
 
     const before = answers[label]?.answer;
     if (Array.isArray(before)) {
-      if (isChoice) for (const one of inputs) one.checked = before[0] === one.value || (question.kind === "several" && String(before[0]).split(" ").includes(one.value));
+      const chosen = question.kind === "several" ? String(before[0]).split(" ") : before;
+      if (isChoice) for (const one of inputs) one.checked = chosen.includes(one.value);
       else inputs.forEach((one, i) => { one.value = before[i] ?? ""; });
       show(remark(question, read()));
     }
