@@ -94,8 +94,10 @@
   // The remark on what stands in the fields, and which of them cannot be read.
   function remark(question, texts) {
     const empty = texts.flatMap((text, i) => (text ? [] : [i]));
-    if (empty.length) return { words: texts.length > 1 ? "Fill in every field." : "There is no answer yet.", bad: empty };
-    if (!["number", "whole"].includes(question.kind)) return judged(question, texts.map(word), texts) ?? { words: AGAIN };
+    const missing = texts.length > 1 ? "Fill in every field." : "There is no answer yet.";
+    if (empty.length) return { words: missing, bad: empty };
+    const isNumber = ["number", "whole"].includes(question.kind);
+    if (!isNumber) return judged(question, texts.map(word), texts) ?? { words: AGAIN };
     const [values, others] = [false, true].map((comma) => texts.map((text) => calculated(text, comma)));
     const isBad = (value) => Number.isNaN(value) || (question.kind === "whole" && !Number.isInteger(value));
     const bad = values.flatMap((value, i) => (isBad(value) ? [i] : []));
@@ -137,7 +139,8 @@
       const place = form.querySelector(".answer-remark");
       place.textContent = found.words;
       place.classList.toggle("right", found.right === true);
-      if (!isChoice) inputs.forEach((one, i) => one.setAttribute("aria-invalid", String(found.bad?.includes(i) ?? false)));
+      if (isChoice) return;
+      inputs.forEach((one, i) => one.setAttribute("aria-invalid", String(found.bad?.includes(i) ?? false)));
     }
 
     form.addEventListener("submit", (event) => {
@@ -173,7 +176,8 @@
       for (const [line, own] of lines) line.querySelector("span").textContent = counted(own);
     };
     all.querySelector(".answers-export").addEventListener("click", () => {
-      const text = JSON.stringify({ book: "The Executable Transformer", saved: new Date().toISOString(), answers }, null, 1);
+      const saved = new Date().toISOString();
+      const text = JSON.stringify({ book: "The Executable Transformer", saved, answers }, null, 1);
       const link = document.createElement("a");
       link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
       link.download = "transformer-answers.json";

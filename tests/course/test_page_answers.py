@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from workshop.course.check_probe import NOT_ALL, Check, Leaf
+from workshop.course.answer_rules import Rule, filled
+from workshop.course.check_probe import NOT_ALL, Answer, Check, Leaf
 from workshop.course.exercises import Exercise, exercises_of
-from workshop.course.page_answers import EDGE, Answer, Rule, checks_of, filled, is_asked, rules_of
+from workshop.course.page_answers import EDGE, checks_of, is_asked, rules_of
 from workshop.site.address import configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
 from workshop.site.plain_markdown import Plain

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import ROOT, recorded
+from browser import ROOT, recorded, turned
 from playwright.sync_api import BrowserContext, Locator, Page
 
 from workshop.course.check_probe import Answer, Check
@@ -24,6 +24,9 @@ PAGES = [read_page(path) for path in pages_in_order(ROOT)]
 ASKING = {page.name: page for page in PAGES if any(map(is_asked, exercises_of(page)))}
 FORM = "form.answer[data-question={}]"
 MASKS = FORM.format("ex-masks-predict")
+AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
+FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
+  .violations.map(({id, nodes}) => `${id}: ${nodes.map(n => n.html).join(' ')}`)"""
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no storage'); }})"
 
 
@@ -161,6 +164,19 @@ def test_a_form_is_filled_in_and_sent_with_keys_alone(page: Page, origins: dict[
     assert form.get_by_role("button").evaluate("button => button === document.activeElement")
     page.keyboard.press("Space")
     assert form.get_by_role("status").inner_text().startswith("Right")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
+@pytest.mark.parametrize("answer", ["", "6", "12"])
+def test_axe_finds_nothing_in_an_answered_form(
+    page: Page, origins: dict[str, str], theme: str, width: int, answer: str
+) -> None:
+    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
+    turned(page, theme, width)
+    assert remark(page.locator(MASKS), (answer,), [])
+    page.evaluate(AXE)
+    assert page.evaluate(FINDINGS, MASKS) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_on_paper_the_question_stands_alone(page: Page, origins: dict[str, str]) -> None:
