@@ -83,6 +83,13 @@ def test_a_remark_that_two_fields_decide_together_is_not_spread_over_a_box(made:
         assert judged(rules, answer) in (None, check.say(answer))
 
 
+def test_a_mistake_in_either_field_is_named_in_each(made: Callable[..., Check]) -> None:
+    body = 'if x == (39, 156):\n    return "Right."\nreturn "Padding." if 40 in x or 160 in x else "No."'
+    rules = rules_of(made(body, "(39, 156)", "(40, 160)"))
+    assert [judged(rules, answer) for answer in ((40, 160), (40, -7), (9, 160))] == [("Padding.", False)] * 3
+    assert judged(rules, (9, 7)) == ("No.", False)
+
+
 def test_every_choice_has_its_remark(made: Callable[..., Check]) -> None:
     rules = rules_of(made('return "Right." if x == "b" else f"{x}? No."', '"b"', '"a"', choices=("a", "b", "c")))
     assert [judged(rules, (one,)) for one in "abc"] == [("a? No.", False), ("Right.", True), ("c? No.", False)]

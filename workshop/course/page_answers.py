@@ -130,15 +130,17 @@ def boxes(check: Check) -> Iterator[Rule]:
     for answer in dict.fromkeys([*named, *check.candidates()]):
         said, _ = check.say(answer)
         if not said or any(rule.covers(answer) and filled(rule.words, answer) == said for rule in found):
-            continue
+            continue  # a rule says so already
         words = said if check.choices else with_slots(check, answer)
         # A number that differs from answer to answer, and for which there is no slot, belongs to one answer alone.
         is_one_of_many = not SLOT.search(words) and words != texts.setdefault(
             NUMBER.sub("#", SLOT.sub("#", words)), words
         )
         if answer in named or check.choices or not is_one_of_many:
-            found.append(grown(check, answer, words))
-            yield found[-1]
+            rule = grown(check, answer, words)
+            # What holds in each field alone, "40 in either", holds in no box of both; its parts are still to be found.
+            found += [rule] if answer not in named or rule.openness < 2 * len(answer) else []
+            yield rule
 
 
 def rules_of(check: Check) -> list[Rule]:
