@@ -9,6 +9,9 @@ An exercise stands between `exercise-start` and `exercise-end`, its solution bet
     hidden-check   assertions that only the grader runs
     wrong-answer   the answer cell with a typical mistake; its option `loses` says how many points that costs
 
+The `{task}` of a prediction names the fields of its answer on the page, `:fields: ones | tens`, and what there is to
+choose from, `:choices: one | another`.
+
 An exercise without an answer cell is written prose, marked by hand after its `{rubric}`.
 """
 
@@ -22,6 +25,7 @@ from workshop.site.myst_blocks import Block, PageError
 
 KINDS = ("predict", "write", "bug", "experiment")
 DIFFICULTIES = ("easy", "medium", "hard")
+LISTS = ("fields", "choices")  # of a prediction: the labels of its fields on the page, and what there is to choose from
 PASSED = "Right"  # how the answer of a check begins when there is nothing to mend
 ONCE = ("answer", "check", "solution", "hidden-check")
 RUBRIC_LINE = re.compile(r"^- (\d+): (\S.*)$")
@@ -49,6 +53,8 @@ class Exercise:
     minutes: int
     points: int
     teaches: str
+    fields: list[str] = field(default_factory=list)
+    choices: list[str] = field(default_factory=list)
     statement: list[Block] = field(default_factory=list)
     hints: list[Block] = field(default_factory=list)
     explanation: list[Block] = field(default_factory=list)
@@ -126,7 +132,8 @@ def _task(page: Page, exercise: Block, inside: list[Block]) -> dict[str, Any]:
     if points < 2 or points % 2:
         raise _error(page, task.line, f"{points} points; give an even number, half for each check")
     words = {"kind": task.argument, "difficulty": options["difficulty"], "teaches": options["teaches"]}
-    return {**words, "minutes": minutes, "points": points}
+    lists = {name: [part.strip() for part in str(options.get(name, "")).split("|") if part.strip()] for name in LISTS}
+    return {**words, **lists, "minutes": minutes, "points": points}
 
 
 def _read_rubric(page: Page, block: Block) -> list[tuple[int, str]]:
@@ -165,6 +172,8 @@ def _checked(page: Page, exercise: Exercise) -> Exercise:
         return exercise
     if missing := [role for role in ONCE if role not in exercise.cells]:
         raise _error(page, exercise.line, f"{exercise.label} has no {' and no '.join(missing)} cell")
+    if exercise.kind == "predict" and not exercise.fields:
+        raise _error(page, exercise.line, f"the {{task}} of {exercise.label} does not name its answer's :fields:")
     if len(exercise.wrong_answers) < 2:
         raise _error(page, exercise.line, f"{exercise.label} needs two typical wrong answers")
     if not exercise.hints:

@@ -1,8 +1,9 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_charts.py (charts and pictures), book_live.py and book_training.py (what runs in the
-browser), book_head.py (what others say of a page), book_report.py (links to the forms for a report), book_files.py
-(files beside the pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
+The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
+book_live.py and book_training.py (what runs in the browser), book_head.py (what others say of a page), book_report.py
+(links to the forms for a report), book_files.py (files beside the pages), book_weight.py (what a page weighs) and
+book_pages.py (the finished HTML).
 """
 
 import re
@@ -18,6 +19,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from workshop.site import (
+    book_answers,
     book_charts,
     book_files,
     book_folds,
@@ -99,7 +101,9 @@ class Task(SphinxDirective):
     """`{task}`: kind, difficulty, time and points of an exercise, and what it teaches."""
 
     required_arguments = 1
-    option_spec: ClassVar = dict.fromkeys(("difficulty", "minutes", "points", "teaches"), directives.unchanged_required)
+    option_spec: ClassVar = dict.fromkeys(
+        ("difficulty", "minutes", "points", "teaches", "fields", "choices"), directives.unchanged_required
+    )
 
     def run(self) -> list[nodes.Node]:
         paragraph = nodes.paragraph(classes=["task"])
@@ -191,14 +195,17 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("seeded-defects", SeededDefects)
     app.add_directive("live-translator", book_live.LiveTranslator)
     app.add_directive("live-training", book_training.LiveTraining)
+    app.add_directive("answers", book_answers.Answers)
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
     app.connect("source-read", prepare_exercises)
     app.connect("doctree-read", book_folds.name_folds)
+    app.connect("doctree-resolved", book_answers.add_forms)
     app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
+    app.connect("html-page-context", book_answers.add_scripts)
     app.connect("html-page-context", book_live.add_scripts)
     app.connect("html-page-context", book_training.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)

@@ -15,7 +15,7 @@ from workshop.site.address import Address
 from workshop.site.book_index import Index, Page
 from workshop.site.myst_blocks import Block, PageError, blocks, dedented
 
-DROPPED = {"bibliography", "exercise-end", "solution-end"}
+DROPPED = {"answers", "bibliography", "exercise-end", "solution-end"}
 INLINE = re.compile(
     r"""
     (?P<role>\{[a-zA-Z][\w:+-]*\}(?P<ticks>`+)(?P<content>.+?)(?P=ticks)(?!`))

@@ -1,0 +1,149 @@
+"""What a page judges without Python is what the chapter's check says: every prediction of the book, and small ones."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from workshop.course.answer_rules import Rule, filled
+from workshop.course.check_probe import NOT_ALL, Answer, Check, Leaf
+from workshop.course.exercises import Exercise, exercises_of
+from workshop.course.page_answers import EDGE, checks_of, is_asked, rules_of
+from workshop.site.address import configured
+from workshop.site.book_index import Index, Page, pages_in_order, read_page
+from workshop.site.plain_markdown import Plain
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [read_page(path) for path in pages_in_order(ROOT)]
+ASKING = [page for page in PAGES if any(map(is_asked, exercises_of(page)))]
+
+
+def judged(rules: list[Rule], answer: Answer) -> tuple[str, bool] | None:
+    """What the page says: the words of the first rule that covers an answer."""
+    rule = next((rule for rule in rules if rule.covers(answer)), None)
+    return rule and (filled(rule.words, answer), rule.right)
+
+
+# ── A check that is made up ───────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def made() -> Callable[..., Check]:
+    def make(body: str, solution: str, *wrong: str, hidden: str = "pass", choices: tuple[str, ...] = ()) -> Check:
+        exercise = Exercise("ex-made", "", 1, 2, "predict", "easy", 1, 2, "", ["x"], list(choices))
+        lines = "\n".join(f"    {line}" for line in body.splitlines())
+        exercise.cells = {
+            "check": f"def check_x(x):\n{lines}\n\n\nprint(check_x(x))",
+            "solution": f"x = {solution}",
+            "hidden-check": hidden,
+        }
+        check = Check(exercise, {})
+        check.wrong = [check._fields(check._value(f"x = {one}")) for one in wrong]
+        return check
+
+    return make
+
+
+TOLERANT = """if abs(x - 2.5) < 0.01:
+    return "Right."
+if x > 100:
+    return "Too much."
+if abs(x - 5) < 0.1:
+    return "Twice as much."
+return f"Not {x:g}." """
+
+
+def test_a_rule_reaches_as_far_as_the_tolerance_of_the_check(made: Callable[..., Check]) -> None:
+    rules = rules_of(made(TOLERANT, "2.5"))
+    assert [judged(rules, (x,)) for x in (2.5, 2.5099, 2.4901)] == [("Right.", True)] * 3
+    assert [judged(rules, (x,)) for x in (2.5101, 2.4899)] == [("Not 2.5101.", False), ("Not 2.4899.", False)]
+
+
+def test_a_mistake_that_only_the_check_names_is_found(made: Callable[..., Check]) -> None:
+    rules = rules_of(made(TOLERANT, "2.5"))
+    assert judged(rules, (5.05,)) == ("Twice as much.", False)
+    assert judged(rules, (1e6,)) == ("Too much.", False)
+
+
+def test_an_answer_that_only_the_visible_check_passes_is_not_right(made: Callable[..., Check]) -> None:
+    body = 'return "Right for the first." if x[0] == 1 else "No."'
+    rules = rules_of(made(body, "(1, 2)", "(1, 3)", hidden="assert x[1] == 2"))
+    assert judged(rules, (1, 2)) == ("Right for the first.", True)
+    assert judged(rules, (1, 3)) == (f"Right for the first. {NOT_ALL}", False)
+    assert judged(rules, (7, 2)) == ("No.", False)
+
+
+def test_a_remark_that_two_fields_decide_together_is_not_spread_over_a_box(made: Callable[..., Check]) -> None:
+    body = 'if x == (1, 4):\n    return "Right."\nreturn "Swap them." if x[0] > x[1] else "Not yet there."'
+    check = made(body, "(1, 4)", "(4, 1)")
+    rules = rules_of(check)
+    assert judged(rules, (4, 1)) == ("Swap them.", False)
+    for answer in ((9, 3), (3, 9), (50, 2)):
+        assert judged(rules, answer) in (None, check.say(answer))
+
+
+def test_a_mistake_in_either_field_is_named_in_each(made: Callable[..., Check]) -> None:
+    body = 'if x == (39, 156):\n    return "Right."\nreturn "Padding." if 40 in x or 160 in x else "No."'
+    rules = rules_of(made(body, "(39, 156)", "(40, 160)"))
+    assert [judged(rules, answer) for answer in ((40, 160), (40, -7), (9, 160))] == [("Padding.", False)] * 3
+    assert judged(rules, (9, 7)) == ("No.", False)
+
+
+def test_every_choice_has_its_remark(made: Callable[..., Check]) -> None:
+    rules = rules_of(made('return "Right." if x == "b" else f"{x}? No."', '"b"', '"a"', choices=("a", "b", "c")))
+    assert [judged(rules, (one,)) for one in "abc"] == [("a? No.", False), ("Right.", True), ("c? No.", False)]
+
+
+def test_a_check_of_more_than_one_name_is_refused(made: Callable[..., Check]) -> None:
+    exercise = Exercise("ex-made", "", 1, 2, "predict", "easy", 1, 2, "", ["x"])
+    exercise.cells = {"check": "def check_x(x, y):\n    return 1\nprint(check_x(x, 2))", "hidden-check": ""}
+    with pytest.raises(ValueError, match=r"check_x\(x, 2\) is not one check of one name"):
+        Check(exercise, {})
+
+
+# ── The predictions of the book ───────────────────────────────────────────────────────────────────────────────
+
+
+def tried(generator: random.Random, check: Check, rules: list[Rule]) -> Answer:
+    """An answer near what somebody may write: values of rules, of the solution, round ones, and mixtures of them."""
+    if check.choices:
+        return generator.choice(check.candidates())
+
+    def value(place: int) -> Leaf:
+        if isinstance(check.solution[place], str):
+            return generator.choice([*(rule.answer[place] for rule in rules), "anything"])
+        known = float(generator.choice([rule.answer[place] for rule in rules]))
+        size = round(10 ** generator.uniform(-2, 7), generator.choice([0, 1, 3]))
+        found = generator.choice([known, float(check.solution[place]), size, -size, known + 1, known * 2])
+        return round(found) if check.is_whole else found
+
+    return tuple(value(place) for place in range(len(check.solution)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ASKING, ids=lambda page: page.name)
+def test_a_page_says_what_the_check_says(page: Page) -> None:
+    plain = Plain(page, Index(PAGES, ROOT / "book" / "references.bib"), configured(ROOT), ROOT)
+    for exercise, check in checks_of(page, plain):
+        expected = 1 if check.choices else len(check.solution)
+        assert len(exercise.fields) == expected, f"{exercise.label}: {exercise.fields}"
+        rules = rules_of(check)
+        assert judged(rules, check.solution) == check.say(check.solution)
+        assert check.say(check.solution)[1], f"{exercise.label} does not accept its solution"
+        for wrong in check.wrong:
+            assert judged(rules, wrong) == (check.say(wrong)[0], False), f"{exercise.label}: {wrong}"
+        generator = random.Random(1)
+        for _ in range(60):
+            answer = tried(generator, check, rules)
+            found, said = judged(rules, answer), check.say(answer)
+            near_an_end = any(rule.covers(answer, EDGE) != rule.covers(answer) for rule in rules)
+            assert found in (None, said) or near_an_end, f"{exercise.label}: {answer}"
+            assert (found is not None and found[1]) == said[1] or near_an_end, f"{exercise.label}: {answer}"
+
+
+def test_every_prediction_that_a_machine_checks_is_asked_on_its_page() -> None:
+    found = [exercise for page in PAGES for exercise in exercises_of(page) if exercise.kind == "predict"]
+    assert len(found) >= 26
+    assert [exercise.label for exercise in found if not is_asked(exercise)] == []
+    assert [exercise.label for exercise in found if not exercise.fields] == []

@@ -1,0 +1,199 @@
+"""Predictions answered on their pages: judged as the chapter's check judges them, kept on the device, sent nowhere.
+
+Needs what conftest.py says.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import ROOT, recorded, turned
+from playwright.sync_api import BrowserContext, Locator, Page
+
+from workshop.course.check_probe import Answer, Check
+from workshop.course.exercises import exercises_of
+from workshop.course.page_answers import checks_of, is_asked
+from workshop.site.address import configured
+from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.plain_markdown import Plain
+
+pytestmark = pytest.mark.slow
+
+PAGES = [read_page(path) for path in pages_in_order(ROOT)]
+ASKING = {page.name: page for page in PAGES if any(map(is_asked, exercises_of(page)))}
+FORM = "form.answer[data-question={}]"
+MASKS = FORM.format("ex-masks-predict")
+AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
+FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
+  .violations.map(({id, nodes}) => `${id}: ${nodes.map(n => n.html).join(' ')}`)"""
+NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no storage'); }})"
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    yield page
+    page.close()
+
+
+def checks(name: str) -> list[tuple[str, Check]]:
+    plain = Plain(ASKING[name], Index(PAGES, ROOT / "book" / "references.bib"), configured(ROOT), ROOT)
+    return [(exercise.label, check) for exercise, check in checks_of(ASKING[name], plain)]
+
+
+def remark(form: Locator, answer: Answer, choices: list[str]) -> str:
+    """What the page says when a reader fills in an answer and presses Enter."""
+    if choices:
+        for choice in choices:
+            field = form.get_by_label(choice, exact=True)
+            chosen = choice in (str(answer[0]).split(" ") if len(choice) == 1 else answer)
+            if field.get_attribute("type") == "checkbox":
+                field.set_checked(chosen)
+            elif chosen:
+                field.check()
+        form.get_by_role("button", name="Check").press("Enter")
+    else:
+        fields = form.get_by_role("textbox").all()
+        assert len(fields) == len(answer)
+        for field, leaf in zip(fields, answer, strict=True):
+            field.fill(str(leaf))
+        fields[-1].press("Enter")
+    return form.get_by_role("status").inner_text()
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_a_question_accepts_its_solution_and_names_its_typical_mistakes(
+    page: Page, origins: dict[str, str], name: str
+) -> None:
+    faults = recorded(page, origins["http"])
+    page.goto(f"{origins['http']}book/{name}.html", wait_until="load")
+    questions = checks(name)
+    assert page.locator("form.answer:visible").count() == len(questions)
+    for label, check in questions:
+        form = page.locator(FORM.format(label))
+        for answer in (*check.wrong, check.solution):
+            assert remark(form, answer, check.choices) == check.say(answer)[0], (label, answer)
+        assert form.locator(".answer-remark.right").count() == 1
+    count = f"Answered on this page: {len(questions)} of {len(questions)}."
+    assert page.locator(".answer-count").first.inner_text().startswith(count)
+    assert faults == []
+
+
+@pytest.mark.parametrize("kind", ["http", "file"])
+def test_answers_stay_on_the_device_and_can_be_saved_and_cleared(
+    page: Page, origins: dict[str, str], kind: str, tmp_path: Path
+) -> None:
+    faults = recorded(page, origins[kind])
+    page.goto(f"{origins[kind]}book/masks.html", wait_until="load")
+    page.evaluate("localStorage.removeItem('book-answers')")
+    page.reload(wait_until="load")
+    assert remark(page.locator(MASKS), (12,), []).startswith("Right")
+    page.reload(wait_until="load")
+    assert page.locator(MASKS).get_by_role("textbox").input_value() == "12"
+    page.locator(MASKS).get_by_role("link", name="All chapters").click()
+    page.wait_for_url("**/index.html#answers")
+    box = page.locator("details.answers")
+    total = sum(is_asked(exercise) for one in ASKING.values() for exercise in exercises_of(one))
+    assert box.locator("summary").inner_text() == f"Questions answered: 1 of {total}"
+    assert box.locator("li", has_text="Masks").inner_text().endswith(": 1 of 1")
+    with page.expect_download() as download:
+        box.get_by_role("button", name="Save as a file").click()
+    download.value.save_as(tmp_path / "answers.json")
+    saved = json.loads((tmp_path / "answers.json").read_text("utf-8"))
+    assert saved["answers"] == {"ex-masks-predict": {"answer": ["12"], "right": True}}
+    page.once("dialog", lambda dialog: dialog.accept())
+    box.get_by_role("button", name="Clear").click()
+    assert box.locator("summary").inner_text() == f"Questions answered: 0 of {total}"
+    assert page.evaluate("localStorage.getItem('book-answers')") == "{}"
+    assert [fault for fault in faults if "ERR_ABORTED" not in fault] == []
+
+
+def test_a_browser_that_keeps_nothing_still_judges_and_says_so(page: Page, origins: dict[str, str]) -> None:
+    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
+    page.evaluate("localStorage.removeItem('book-answers')")
+    script = (Path(ROOT) / "book" / "_static" / "book-answers.js").read_text("utf-8")
+    page.evaluate(f"{NO_STORAGE}")
+    page.evaluate("document.querySelectorAll('form.answer').forEach(form => form.replaceWith(form.cloneNode(true)))")
+    page.evaluate(script)
+    assert remark(page.locator(MASKS), (12,), []).startswith("Right")
+    assert "This browser does not keep them" in page.locator(".answer-count").first.inner_text()
+
+
+@pytest.mark.parametrize(
+    ("written", "begins"),
+    [
+        ("2 * 6", "Right"),
+        ("(3 + 1)^2 - 4", "Right"),
+        ("sqrt(144)", "Right"),
+        ("12.5", "“12.5” is not read as a whole number."),
+        ("1,2,3", "“1,2,3” is not read as a whole number."),
+        ("alert(1)", "“alert(1)” is not read as a whole number."),
+        ("2 *", "“2 *” is not read as a whole number."),
+        ("", "There is no answer yet."),
+        ("12,000", "It is not 12000."),
+    ],
+)
+def test_a_number_may_be_a_calculation_and_nothing_else(
+    page: Page, origins: dict[str, str], written: str, begins: str
+) -> None:
+    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
+    assert remark(page.locator(MASKS), (written,), []).startswith(begins)
+    invalid = page.locator(MASKS).get_by_role("textbox").get_attribute("aria-invalid")
+    assert invalid == ("true" if "whole" in begins or "no answer" in begins else "false")
+
+
+@pytest.mark.parametrize("written", ["3.69", "3,69", "ln(40)", "ln 40", "−ln(1/40)"])
+def test_a_decimal_comma_and_a_typed_minus_are_read(page: Page, origins: dict[str, str], written: str) -> None:
+    page.goto(f"{origins['http']}book/first_steps.html", wait_until="load")
+    assert remark(page.locator(FORM.format("ex-first-predict")), (written,), []).startswith("Right")
+
+
+def test_an_arrow_may_be_typed_and_marks_left_out(page: Page, origins: dict[str, str]) -> None:
+    page.goto(f"{origins['http']}book/attention_maps.html", wait_until="load")
+    form = page.locator(FORM.format("ex-maps-predict"))
+    assert remark(form, ("is -> asleep", "He", "▁is → ▁asleep", "schläft"), []).startswith("Right")
+
+
+def test_a_form_is_filled_in_and_sent_with_keys_alone(page: Page, origins: dict[str, str]) -> None:
+    page.goto(f"{origins['http']}book/common_mistakes.html", wait_until="load")
+    form = page.locator(FORM.format("ex-mistakes-predict"))
+    form.locator("input").first.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    assert form.get_by_role("button").evaluate("button => button === document.activeElement")
+    page.keyboard.press("Space")
+    assert form.get_by_role("status").inner_text().startswith("Right")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
+@pytest.mark.parametrize("answer", ["", "6", "12"])
+def test_axe_finds_nothing_in_an_answered_form(
+    page: Page, origins: dict[str, str], theme: str, width: int, answer: str
+) -> None:
+    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
+    turned(page, theme, width)
+    assert remark(page.locator(MASKS), (answer,), [])
+    page.evaluate(AXE)
+    assert page.evaluate(FINDINGS, MASKS) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_on_paper_the_question_stands_alone(page: Page, origins: dict[str, str]) -> None:
+    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
+    page.emulate_media(media="print")
+    assert page.locator("form.answer:visible").count() == 0
+    assert page.locator("#ex-masks-predict").is_visible()
+
+
+def test_the_answer_does_not_stand_in_plain_sight_and_the_script_is_small(page: Page, site: Path) -> None:
+    text = (site / "book" / "embeddings.html").read_text("utf-8")
+    form = text[text.index('<form class="answer"') : text.index("</form>", text.index('<form class="answer"'))]
+    assert "35840000" not in form
+    assert "Right:" not in form
+    assert len(form) < 4_000
+    assert (site / "_static" / "book-answers.js").stat().st_size < 12_000
+    silent = [
+        name for name in ("glossary", "notation") if "book-answers" in (site / f"book/{name}.html").read_text("utf-8")
+    ]
+    assert silent == [], "the script loads where nothing is asked"

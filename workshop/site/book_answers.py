@@ -1,0 +1,123 @@
+"""Questions that a page answers: a form in each prediction, with what it needs to judge, and the reader's progress.
+
+Without scripts none of it is shown. The rules come from workshop/course/page_answers.py, which asks the chapters' own
+checks. They stand in the page as base64, so that nobody reads the answer by accident; it is no secret, since the
+solution is folded below. A site that keeps its solutions (`book_solutions: false`) has no forms.
+"""
+
+import base64
+import html
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+from sphinx_exercise.nodes import exercise_enumerable_node, exercise_node
+
+from workshop.course.exercises import exercises_of
+from workshop.course.page_answers import is_asked
+from workshop.site.book_index import pages_in_order, read_page
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTES = {
+    "word": "Write -> for an arrow. You may leave out ▁ and the brackets of &lt;eos&gt;.",
+    "number": "A number, or a calculation such as 3 * 512 or ln(2).",
+    "whole": "A whole number, or a calculation such as 3 * 512.",
+    "choice": "Choose one.",
+    "several": "Choose all that apply.",
+}
+LARGEST_TO_TYPE = 100_000  # a larger number is a product, which a keypad of digits cannot write
+
+
+@cache
+def questions() -> dict[str, Any]:
+    """Label of an exercise → its question; in a process of its own, for it runs cells of the chapters."""
+    command = [sys.executable, "-m", "workshop.course.page_answers"]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, encoding="utf-8").stdout)
+
+
+def keyboard(question: dict[str, Any]) -> str:
+    """The keyboard that a phone shows: digits alone only where no answer to be expected needs more."""
+    boxes = [rule[0] for rule in question["rules"]]
+    ends = [end for box in boxes for one in box if isinstance(one, list) for end in one if end is not None]
+    if question["kind"] == "word" or min(ends) <= -1 or max(ends) >= LARGEST_TO_TYPE:
+        return "text"
+    return "numeric" if question["kind"] == "whole" else "decimal"
+
+
+def encoded(question: dict[str, Any]) -> str:
+    """What the script reads: the kind, the remarks, and the rules, each with the place of its remark."""
+    words = list(dict.fromkeys(rule[1] for rule in question["rules"]))
+    rules = [[box, words.index(text), right] for box, text, right in question["rules"]]
+    content = {"kind": question["kind"], "words": words, "rules": rules}
+    return base64.b64encode(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).decode()
+
+
+def form_html(label: str, question: dict[str, Any]) -> str:
+    """The form of one question."""
+    kind, fields = question["kind"], [html.escape(field) for field in question["fields"]]
+    if question["choices"]:
+        type_ = "checkbox" if kind == "several" else "radio"
+        choices = [html.escape(choice) for choice in question["choices"]]
+        inputs = [f'<label><input type="{type_}" name="{label}" value="{one}"> {one}</label>' for one in choices]
+        legend = f"Answer here: {fields[0]}"
+    else:
+        attributes = f'type="text" inputmode="{keyboard(question)}" autocomplete="off" autocapitalize="none"'
+        described = f'spellcheck="false" aria-describedby="{label}-note"'
+        inputs = [f"<label>{field} <input {attributes} {described}></label>" for field in fields]
+        legend = "Answer here"
+    return (
+        f'<form class="answer" data-question="{label}" hidden>\n<fieldset>\n<legend>{legend}</legend>\n'
+        f'<div class="answer-fields">\n{chr(10).join(inputs)}\n</div>\n'
+        f'<p class="answer-note" id="{label}-note">{NOTES[kind]}</p>\n<button type="submit">Check</button>\n'
+        '<p class="answer-remark" role="status"></p>\n<p class="answer-note answer-count"></p>\n</fieldset>\n'
+        f'<script type="text/plain">{encoded(question)}</script>\n</form>'
+    )
+
+
+def add_forms(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
+    """Put the form of each prediction before the cell that answers it in Python."""
+    if not app.config.book_solutions or app.builder.name != "html":
+        return
+    for exercise in (*doctree.findall(exercise_node), *doctree.findall(exercise_enumerable_node)):
+        label = exercise.get("label", "")
+        cells = [cell for cell in exercise.findall(nodes.container) if "tag_answer" in cell.get("classes", [])]
+        if cells and label in questions():
+            form = nodes.raw("", form_html(label, questions()[label]), format="html")
+            cells[0].parent.insert(cells[0].parent.index(cells[0]), form)
+
+
+class Answers(SphinxDirective):
+    """`{answers}`: the questions of all chapters, how many the reader has answered, export and clearing."""
+
+    option_spec: ClassVar = {}
+
+    def run(self) -> list[nodes.Node]:
+        if not self.config.book_solutions:
+            return []
+        lines = []
+        for path in pages_in_order(Path(self.env.srcdir)):
+            self.env.note_dependency(str(path))
+            page = read_page(path)
+            if labels := [exercise.label for exercise in exercises_of(page) if is_asked(exercise)]:
+                title = f'<a href="{page.name}.html#{labels[0]}">{html.escape(page.title)}</a>'
+                lines.append(f'<li data-questions="{" ".join(labels)}">{title}: <span></span></li>')
+        text = (
+            '<details class="answers" id="answers" hidden>\n<summary>Questions answered: <span></span></summary>\n'
+            "<p>Your answers stay in this browser. Nothing is sent anywhere.</p>\n"
+            f"<ul>\n{chr(10).join(lines)}\n</ul>\n<p>"
+            '<button type="button" class="answers-export">Save as a file</button>\n'
+            '<button type="button" class="answers-clear">Clear</button></p>\n<p role="status"></p>\n</details>'
+        )
+        return [nodes.raw("", text, format="html")]
+
+
+def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load the script where there is a question or the list of them."""
+    if 'class="answer' in context.get("body", ""):
+        app.add_js_file("book-answers.js", loading_method="defer")
