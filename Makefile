@@ -10,6 +10,8 @@ CHAPTER ?=
 OUT ?= grades
 VERSION ?=
 PY := .venv/bin/python
+# Each worker of the tests takes one core: two that take both wait for each other.
+QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
 
 # A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages.
 unexport MPLBACKEND PYTHONPATH
@@ -48,13 +50,13 @@ serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@$(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
 test: grading-env ## Run the tests (one file, one test: ARGS="tests/paper/test_masks.py -k causal")
-	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(ARGS)
+	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(ARGS)
 
 test-deep: grading-env ## Run the rest: kills, processes, whole environments, every chapter through nbgrader
-	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m deep $(ARGS)
+	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m deep $(ARGS)
 
 test-fast: env ## Run the tests that take no more than a few seconds each
-	MPLBACKEND=Agg $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not deep" $(ARGS)
+	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not deep" $(ARGS)
 
 mutants: env ## Plant a sample of small faults, one at a time: how many do the tests notice? (hours; ARGS="--survivors")
 	$(PY) experiments/mutants.py $(ARGS)

@@ -8,6 +8,7 @@ solution is folded below. A site that keeps its solutions (`book_solutions: fals
 import base64
 import html
 import json
+import os
 import subprocess
 import sys
 from functools import cache
@@ -38,7 +39,9 @@ LARGEST_TO_TYPE = 100_000  # a larger number is a product, which a keypad of dig
 def questions() -> dict[str, Any]:
     """Label of an exercise → its question; in a process of its own, for it runs cells of the chapters."""
     command = [sys.executable, "-m", "workshop.course.page_answers"]
-    return json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, encoding="utf-8").stdout)
+    one_core = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=one_core, check=True, stdout=subprocess.PIPE, encoding="utf-8")
+    return json.loads(done.stdout)
 
 
 def keyboard(question: dict[str, Any]) -> str:
