@@ -144,13 +144,22 @@ def test_the_printed_book_brings_its_fonts(pdf) -> None:
     assert missing == set()
 
 
-def test_the_printed_book_holds_exercises_and_no_solutions(pdf) -> None:
+def printed(pdf, title: str, following: str) -> str:
+    """The text of the printed pages of a chapter."""
     places = [item for part in pdf.outline if isinstance(part, list) for item in part if not isinstance(item, list)]
     first, last = (
-        next(pdf.get_destination_page_number(item) for item in places if item.title.endswith(title))
-        for title in (". Masks", ". The encoder and the decoder")
+        next(pdf.get_destination_page_number(item) for item in places if item.title.endswith(f". {one}"))
+        for one in (title, following)
     )
-    text = "\n".join(pdf.pages[number].extract_text() for number in range(first, last))
+    return "\n".join(pdf.pages[number].extract_text() for number in range(first, last))
+
+
+def test_a_folded_listing_stands_open_on_paper(pdf) -> None:
+    assert "def state_bytes" in printed(pdf, "Training on a GPU", "Since 2017")
+
+
+def test_the_printed_book_holds_exercises_and_no_solutions(pdf) -> None:
+    text = printed(pdf, "Masks", "The encoder and the decoder")
     assert len(re.findall(r"^Exercise \d+", text, re.MULTILINE)) >= 3
     assert not re.search(r"^Solution to ", text, re.MULTILINE)
 
