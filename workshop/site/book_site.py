@@ -181,6 +181,16 @@ def add_downloads(
     book_files.offer_downloads(app, page, context, doctree)
 
 
+def write_payloads(app: Sphinx, exception: Exception | None) -> None:
+    """Write the scripts that are loaded on request: translators, and the steps of training."""
+    if exception or app.builder.name != "html":
+        return
+    folder = Path(app.outdir, "_static", "live")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (book_live.payloads() | book_training.payloads()).items():
+        (folder / f"{name}.js").write_text(text, "utf-8")
+
+
 def write_files(app: Sphinx, exception: Exception | None) -> None:
     book_files.write(app, exception, address_of(app.config))
 
@@ -212,8 +222,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", add_head)
     app.connect("html-page-context", add_reports, priority=900)
     app.connect("html-page-context", add_downloads, priority=900)
-    app.connect("build-finished", book_live.write_payloads)
-    app.connect("build-finished", book_training.write_payloads)
+    app.connect("build-finished", write_payloads)
     # After Jupyter Book's own, which writes the page at the root.
     app.connect("build-finished", write_files, priority=600)
     app.connect("build-finished", book_weight.finish, priority=700)

@@ -146,13 +146,3 @@ def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any]
         app.add_css_file("live/training.css")
         for name in SCRIPTS:
             app.add_js_file(f"live/{name}.js", loading_method="defer")
-
-
-def write_payloads(app: Sphinx, exception: Exception | None) -> None:
-    """Write the scripts that are loaded on request."""
-    if exception or app.builder.name != "html":
-        return
-    folder = Path(app.outdir, "_static", "live")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in payloads().items():
-        (folder / f"{name}.js").write_text(text, "utf-8")

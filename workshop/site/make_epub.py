@@ -8,7 +8,6 @@ charts and drawings pictures with their descriptions, and what needs a mouse goe
 the file; all others lead to the published site.
 """
 
-import argparse
 import html
 import json
 import re
@@ -26,7 +25,7 @@ import yaml
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from workshop.site.address import configured
-from workshop.site.make_pdf import ARGUMENTS, SETTLED, SITE, chapters_in_order, find_browser, offer_file
+from workshop.site.make_pdf import ARGUMENTS, SETTLED, chapters_in_order, chosen_site, find_browser, offer_file
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "the-executable-transformer.epub"
@@ -218,11 +217,7 @@ def validated(path: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--site", type=Path, default=SITE, help="the built site")
-    site = parser.parse_args().site.resolve()
-    if not (site / "index.html").exists():
-        raise SystemExit(f"{site} holds no site: run `make book` first")
+    site = chosen_site(__doc__ or "")
     start = time.monotonic()
     chapters = make(site, ROOT / "_toc.yml", description(), site / NAME)
     offer_file(site, NAME, MARKER, "Whole book (.epub)", 'Or as an <a href="{address}" download>e-book (EPUB)</a>.')

@@ -128,12 +128,18 @@ def offer_file(site: Path, name: str, marker: str, label: str, words: str) -> No
             file.write_text(offered, "utf-8")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def chosen_site(about: str) -> Path:
+    """The built site that the command names, or the one that `make book` built."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--site", type=Path, default=SITE, help="the built site")
     site = parser.parse_args().site.resolve()
     if not (site / "index.html").exists():
         raise SystemExit(f"{site} holds no site: run `make book` first")
+    return site
+
+
+def main() -> None:
+    site = chosen_site(__doc__ or "")
     start = time.monotonic()
     data, pages = print_book(site)
     (site / NAME).write_bytes(data)
