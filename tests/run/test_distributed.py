@@ -161,26 +161,31 @@ def children(process):
 )
 def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path, p_drop, undisturbed, tolerance):
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    quiet = {"env": environment, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
-    alone = subprocess.run(train_command(tmp_path / "one", undisturbed, p_drop), check=False, **quiet)
+    alone = train_command(tmp_path / "one", undisturbed, p_drop)
+    alone = subprocess.run(alone, check=False, env=environment, capture_output=True, text=True)
     assert alone.returncode == 0, alone.stderr[-2000:]
 
-    dice, kills = random.Random(0), 0
-    with subprocess.Popen(train_command(tmp_path / "two", 2, p_drop), **quiet) as launcher:
-        for wanted in (7, 19):  # wait until so many steps are on record, then kill either worker
-            metrics = tmp_path / "two" / "metrics.jsonl"
-            deadline = time.monotonic() + 120
-            while not metrics.exists() or metrics.read_bytes().count(b"\n") < wanted:
-                assert launcher.poll() is None, launcher.stderr.read()[-2000:]
-                assert time.monotonic() < deadline, "the workers make no steps"
-                time.sleep(0.02)
+    dice, metrics, said = random.Random(0), tmp_path / "two" / "metrics.jsonl", tmp_path / "said.txt"
+    two = train_command(tmp_path / "two", 2, p_drop)
+
+    def wait_for(condition):
+        deadline = time.monotonic() + 120
+        while not condition():
+            assert launcher.poll() is None, said.read_text("utf-8")[-3000:]
+            assert time.monotonic() < deadline, "the workers make no steps"
+            time.sleep(0.01)
+
+    with (
+        said.open("w", encoding="utf-8") as log,
+        subprocess.Popen(two, env=environment, stdout=log, stderr=log) as launcher,
+    ):
+        for kills, lines in enumerate((7, 19)):  # so many steps on record, and the last kill is overcome
+            wait_for(lambda kills=kills: said.read_text("utf-8").count("resumed from") >= kills)
+            wait_for(lambda lines=lines: metrics.exists() and metrics.read_bytes().count(b"\n") >= lines)
             os.kill(dice.choice(children(launcher)), signal.SIGKILL)
-            kills += 1
-            while metrics.read_bytes().count(b"\n") >= wanted and launcher.poll() is None:
-                time.sleep(0.01)  # until the restarted run has cut the file back to its checkpoint
-        said = launcher.communicate(timeout=240)[1]
-    assert launcher.returncode == 0, said[-3000:]
-    assert said.count("resumed from") >= kills, said[-3000:]
+        launcher.wait(timeout=240)
+    assert launcher.returncode == 0, said.read_text("utf-8")[-3000:]
+    assert said.read_text("utf-8").count("resumed from") >= 2, said.read_text("utf-8")[-3000:]
     torch.testing.assert_close(
         torch.tensor(curve(tmp_path / "two")), torch.tensor(curve(tmp_path / "one")), rtol=tolerance, atol=tolerance
     )
