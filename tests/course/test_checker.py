@@ -11,10 +11,13 @@ import torch
 from torch import nn
 
 from transformer_lib import BASE
+from workshop.course.exercises import exercises_of
 from workshop.course.grading import sandbox
 from workshop.course.grading.checker import Chapter, Run
+from workshop.course.grading.refusal import function_at, refused
 from workshop.course.grading.sandbox import WITHOUT, Limits, broken, missing
 from workshop.course.grading.wire import Unknown, Wire
+from workshop.site.book_index import pages_in_order, read_page
 
 
 def crossed(value: Any) -> Any:
@@ -152,16 +155,38 @@ CHECKS = {
 }
 
 
+ROOT = Path(__file__).resolve().parents[2]
+EXERCISES = [one for page in pages_in_order(ROOT) for one in exercises_of(read_page(page))]
+
+
+@pytest.mark.parametrize("path", sorted({path for one in EXERCISES for path in one.without}))
+def test_a_function_that_would_answer_an_exercise_refuses_under_every_name_while_it_is_graded(path: str) -> None:
+    function = function_at(path)
+    notebook = {"mine": function}
+    before = getattr(function, "__code__", None)
+    with refused([path], notebook):
+        for name in (notebook["mine"], function_at(path)):
+            with pytest.raises(RuntimeError, match=f"your own lines, and {path} does already"):
+                name(None)
+    assert function_at(path) is notebook["mine"] is function
+    assert getattr(function, "__code__", None) is before
+
+
+def test_what_is_refused_is_a_function_to_write() -> None:
+    assert {one.kind for one in EXERCISES if one.without} == {"write"}
+
+
 @pytest.mark.slow
 def test_a_check_uses_the_students_functions_as_if_they_were_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
     names = ["in_place", "tie", "share", "scale", "squares", "ask", "fail"]
-    cells = [{"id": "s", "role": "setup", "name": "s", "source": SETUP, "names": ["torch", "helper"], "answer": ""}]
-    cells.append({"id": "a", "role": "student", "name": "a", "source": STUDENT, "names": [], "answer": ""})
+    every = {"answer": "", "without": []}
+    cells = [{"id": "s", "role": "setup", "name": "s", "source": SETUP, "names": ["torch", "helper"], **every}]
+    cells.append({"id": "a", "role": "student", "name": "a", "source": STUDENT, "names": [], **every})
     for name, source in CHECKS.items():
-        cells.append({"id": name, "role": "check", "name": name, "source": source, "names": names, "answer": name})
+        cells.append({**every, "id": name, "role": "check", "name": name, "source": source, "names": names})
     run = Run(cells, Chapter(cells), Limits(), tmp_path)
     _, _, *outputs = run.whole()
     failed = {

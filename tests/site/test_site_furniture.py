@@ -7,7 +7,9 @@ import html
 import json
 import re
 import xml.etree.ElementTree
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -142,6 +144,35 @@ def test_the_printed_book_brings_its_fonts(pdf) -> None:
             if not {"/FontFile", "/FontFile2", "/FontFile3"} & set(descriptor):
                 missing.add(font["/BaseFont"])
     assert missing == set()
+
+
+def elements(element: Any) -> Iterator[Any]:
+    """An element of a PDF's structure and all below it, with the marks of content."""
+    element = element.get_object()
+    if isinstance(element, dict):
+        yield element
+        kids = element.get("/K", [])
+        for kid in kids if isinstance(kids, list) else [kids]:
+            yield from elements(kid)
+
+
+def test_the_printed_book_has_its_structure_with_each_title_on_its_chapters_page(pdf) -> None:
+    catalog = pdf.trailer["/Root"]
+    assert (catalog["/MarkInfo"]["/Marked"].value, catalog["/Lang"]) == (True, "en")
+    tree = catalog["/StructTreeRoot"]
+    titles = [
+        next(pdf.get_page_number(part["/Pg"].get_object()) for part in elements(heading) if "/Pg" in part)
+        for heading in elements(tree["/K"])
+        if heading.get("/S") == "/H1"
+    ]
+    parts = [part for part in pdf.outline if isinstance(part, list)]
+    chapters = [item for part in parts for item in part if not isinstance(item, list) and item.title[0].isdecimal()]
+    assert len(chapters) > 20
+    assert set(titles) >= {pdf.get_destination_page_number(item) for item in chapters}
+    owners = dict(zip(tree["/ParentTree"]["/Nums"][::2], tree["/ParentTree"]["/Nums"][1::2], strict=True))
+    for page in pdf.pages[2:]:
+        for owner in {one.idnum: one for one in owners[page["/StructParents"]].get_object() if one}.values():
+            assert any(part.get("/Pg") == page for part in elements(owner)), "content that its element does not hold"
 
 
 def printed(pdf, title: str, following: str) -> str:

@@ -94,7 +94,8 @@ class AssignmentWriter:
         """Title, task and hints as text; a cell that the exercise only shows stays a cell."""
         number = self.plain.index.numbers.get((self.page.name, exercise.line), "Exercise")
         options = {"difficulty": exercise.difficulty, "minutes": exercise.minutes, "points": exercise.points}
-        task = task_words(exercise.kind, {**options, "teaches": exercise.teaches})
+        words = {"teaches": exercise.teaches, "without": " | ".join(exercise.without)}
+        task = task_words(exercise.kind, {**options, **words})
         parts = [f"## {number}: {self.plain.inline(exercise.title, exercise.line)}\n\n*{task}*"]
         pending: list[Block] = []
 
@@ -120,7 +121,8 @@ class AssignmentWriter:
     def _machine(self, exercise: Exercise) -> None:
         """The answer cell, filled in; the visible check; the hidden check; and the explanation."""
         label, cells = exercise.label, exercise.cells
-        solution = code(label, cells["solution"], _nbgrader(label, solution=True), starter=cells["answer"])
+        without = {"without": exercise.without} if exercise.without else {}
+        solution = code(label, cells["solution"], _nbgrader(label, solution=True), starter=cells["answer"], **without)
         definitions, call = split_check(cells["check"])
         check = CHECK.format(definitions=definitions, call=call, passed=PASSED)
         hidden = HIDDEN.format(source=cells["hidden-check"])
@@ -131,7 +133,7 @@ class AssignmentWriter:
         for part, source in (("check", check), ("hidden", hidden)):
             name = f"{label}-{part}"
             role = _nbgrader(name, grade=True, locked=True, points=points[part])
-            self.cells.append(code(name, source, role, answer=label, names=names))
+            self.cells.append(code(name, source, role, answer=label, names=names, **without))
         if words := explanation(self.plain, exercise):
             self.cells.append(text(f"{label}-explanation", words, book={"only": "instructor"}))
 

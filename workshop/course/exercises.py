@@ -10,7 +10,8 @@ An exercise stands between `exercise-start` and `exercise-end`, its solution bet
     wrong-answer   the answer cell with a typical mistake; its option `loses` says how many points that costs
 
 The `{task}` of a prediction names the fields of its answer on the page, `:fields: ones | tens`, and what there is to
-choose from, `:choices: one | another`.
+choose from, `:choices: one | another`. Of a function to write it names those that an answer must not call,
+`:without: torch.nn.functional.cross_entropy | torch.nn.RNN`.
 
 An exercise without an answer cell is written prose, marked by hand after its `{rubric}`.
 """
@@ -25,7 +26,9 @@ from workshop.site.myst_blocks import Block, PageError
 
 KINDS = ("predict", "write", "bug", "experiment")
 DIFFICULTIES = ("easy", "medium", "hard")
-LISTS = ("fields", "choices")  # of a prediction: the labels of its fields on the page, and what there is to choose from
+# Of a prediction: the labels of its fields on the page, and what there is to choose from. Of a function to write: those
+# that do already what it should do, and refuse while an answer is graded.
+LISTS = ("fields", "choices", "without")
 PASSED = "Right"  # how the answer of a check begins when there is nothing to mend
 ONCE = ("answer", "check", "solution", "hidden-check")
 RUBRIC_LINE = re.compile(r"^- (\d+): (\S.*)$")
@@ -55,6 +58,7 @@ class Exercise:
     teaches: str
     fields: list[str] = field(default_factory=list)
     choices: list[str] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
     statement: list[Block] = field(default_factory=list)
     hints: list[Block] = field(default_factory=list)
     explanation: list[Block] = field(default_factory=list)

@@ -164,6 +164,20 @@ def _warning(release: Notebook, right: dict[str, str]) -> Notebook:
     return answered(release, {**right, "ex-attention-write": body})
 
 
+CALLS = """
+import functools
+from torch.nn import functional
+from transformer_lib import reference
+ways = [scaled_dot_product_attention, functools.partial(scaled_dot_product_attention, mask=None),
+        functional.scaled_dot_product_attention, reference.attention]
+def my_attention(query, key, value):
+    for way in [*ways, functional.scaled_dot_product_attention, torch._C._nn.scaled_dot_product_attention]:
+        try:
+            found = way(query, key, value)
+        except RuntimeError:
+            continue
+        return found[0] if isinstance(found, tuple) else torch.as_tensor(found)
+"""
 WRONG_WRITE = "def my_attention(query, key, value):\n    return value[:1].expand(len(query), -1)"
 RIGHT_PREDICTION = "predicted_weights = [0.2] * 5\n"
 CHEAT = """
@@ -411,9 +425,7 @@ ZOO = {
     "vandal": Animal(_alone(VANDAL), ALL_OF_IT, is_held_by_walls=True),
     "stays": Animal(_with(predict=STAYS.replace("{seconds}", SLEEP)), is_held_by_walls=True),
     "shows-the-hidden-check": Animal(_with(write=HIDDEN_CHECK), ("ex-attention-write",)),
-    "calls-the-library": Animal(  # it may: the book says so
-        _with(write="def my_attention(q, k, v):\n    return scaled_dot_product_attention(q, k, v)[0]")
-    ),
+    "calls-the-library": Animal(_with(write=CALLS), ("ex-attention-write",)),
     "fills-the-disk": Animal(
         _with(predict="for n in range(20):\n    open(f'{n}', 'wb').write(bytes(60 << 20))\n" + RIGHT_PREDICTION),
         ("ex-attention-predict",),

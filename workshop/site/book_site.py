@@ -102,7 +102,7 @@ class Task(SphinxDirective):
 
     required_arguments = 1
     option_spec: ClassVar = dict.fromkeys(
-        ("difficulty", "minutes", "points", "teaches", "fields", "choices"), directives.unchanged_required
+        ("difficulty", "minutes", "points", "teaches", "fields", "choices", "without"), directives.unchanged_required
     )
 
     def run(self) -> list[nodes.Node]:

@@ -11,6 +11,8 @@ from typing import Any
 from pypdf import PageObject, PdfReader, PdfWriter
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject
 
+from workshop.site.pdf_structure import write_structure
+
 FRONT = 2  # the title page and the contents
 
 
@@ -122,6 +124,7 @@ def joined(book: str, chapters: list[Chapter], front: bytes, home: str) -> tuple
         writer.append(chapter.reader, pages=(0, chapter.length), import_outline=False)
     write_outline(writer, chapters)
     keep_links_inside(writer, chapters, home)
+    write_structure(writer, [(chapter.reader, chapter.first_page, chapter.length) for chapter in chapters])
     writer.add_metadata({"/Title": book, "/Subject": "Attention Is All You Need, explained, run, tested and trained"})
     writer.page_mode = "/UseOutlines"
     writer.compress_identical_objects()

@@ -38,7 +38,10 @@ def task_words(kind: str, options: dict[str, Any]) -> str:
     """What a `{task}` says of its exercise, in one line."""
     difficulty, minutes, points = (str(options[name]) for name in ("difficulty", "minutes", "points"))
     name = {"predict": "Predict", "write": "Write", "bug": "Find the bug", "experiment": "Experiment"}[kind]
-    return f"{name} · {difficulty} · {minutes} minutes · {points} points · you practise: {options['teaches']}"
+    parts = [name, difficulty, f"{minutes} minutes", f"{points} points", f"you practise: {options['teaches']}"]
+    if without := [path.strip().rpartition(".")[-1] for path in options.get("without", "").split("|") if path.strip()]:
+        parts.append("without calling " + ", ".join(f"`{name}`" for name in dict.fromkeys(without)))
+    return " · ".join(parts)
 
 
 def bold(heading: str) -> str:

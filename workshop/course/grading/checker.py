@@ -127,7 +127,7 @@ class Run:
         with theirs:
             self.sandbox = Sandbox(self.limits, theirs.fileno(), self.fonts)
         self.wire = Wire(Connection(mine.detach()), is_grader=True)
-        self._ask(START_SECONDS, do="answers", names=[])
+        self._ask(START_SECONDS, do="answers", names=[], without=[])
         again, self.ended_well = self.ended_well, []
         for cell in again:
             if time.monotonic() < self.deadline and self._tell(cell)["error"] is None:
@@ -158,7 +158,7 @@ class Run:
         if cell["role"] == "setup" and "%pip" not in cell["source"]:
             answer = self._ask(seconds, do="setup", names=cell["names"], seconds=seconds, **message)
         else:
-            answer = self._ask(seconds, do="run", seconds=seconds, **message)
+            answer = self._ask(seconds, do="run", seconds=seconds, without=cell["without"], **message)
         try:
             outputs = [_plain(output) for output in answer["outputs"]]
             error = None if answer["error"] is None else [str(part) for part in answer["error"]]
@@ -212,7 +212,7 @@ class Run:
         wire.seconds = lambda: max(0.1, end - time.monotonic())
         printed = io.StringIO()
         try:
-            encoded = self._ask(seconds, do="answers", names=cell["names"])
+            encoded = self._ask(seconds, do="answers", names=cell["names"], without=cell["without"])
             with alarm(seconds + GRACE_SECONDS), contextlib.redirect_stdout(printed):
                 answers = {name: wire.decode(encoded[name]) for name in cell["names"] if name in encoded}
                 as_it_was()

@@ -77,4 +77,5 @@ def _told(cell: Any) -> dict[str, Any]:
         "source": cell.source,
         "names": list(book.get("names" if is_check else "binds", [])),
         "answer": book.get("answer", ""),
+        "without": list(book.get("without", [])),
     }

@@ -6,6 +6,7 @@ student's names have; the checks, their marks and everybody else's work are else
 
 import base64
 import builtins
+import contextlib
 import os
 import random
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from workshop.course.grading.refusal import refused
 from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
 
 DEPTH = sys.getrecursionlimit()
@@ -60,6 +62,7 @@ class Student:
         shell.displayhook.write_format_data = lambda format_dict, md_dict=None: self.display(format_dict)
         self.given: dict[str, Any] = {"__name__": "__main__"}
         self.most, self.outputs, self.printed = kilobytes << 10, [], 0
+        self.refusal = contextlib.ExitStack()  # of the functions that the answer in hand must not call
         handlers = {"run": self.run, "setup": self.setup, "answers": self.answers, "used": used}
         self.wire = Wire(Connection(int(sys.argv[1])), False, handlers)
 
@@ -94,9 +97,15 @@ class Student:
             torch.set_default_dtype(torch.float32)
             torch.set_grad_enabled(True)
 
-    def run(self, source: str, seconds: float) -> dict[str, Any]:
+    def without(self, functions: list[str]) -> None:
+        """Let these functions refuse from now on, and no others."""
+        self.refusal.close()
+        self.refusal.enter_context(refused(functions, self.shell.user_ns))
+
+    def run(self, source: str, seconds: float, without: list[str]) -> dict[str, Any]:
         """Run a cell of the student's; what it printed, the error that ended it."""
         self.fresh()
+        self.without(without)
         error: BaseException | None = None
         try:
             with alarm(seconds):
@@ -115,6 +124,7 @@ class Student:
         A helper of the chapter then goes on calling the chapter's other helpers, also where the student reuses a name.
         """
         self.fresh()
+        self.without([])
         told = None
         try:
             with alarm(seconds):
@@ -124,9 +134,10 @@ class Student:
         self.shell.user_ns.update({name: self.given[name] for name in names if name in self.given})
         return {"outputs": self.outputs, "error": told, "much": False}
 
-    def answers(self, names: list[str]) -> dict[str, Any]:
-        """The values of the student's names, for the checks."""
+    def answers(self, names: list[str], without: list[str]) -> dict[str, Any]:
+        """The values of the student's names, for the checks, whose calls then reach none of these functions."""
         self.fresh()
+        self.without(without)
         self.wire.forget()
         return {name: self.wire.encode(self.shell.user_ns[name]) for name in names if name in self.shell.user_ns}
 

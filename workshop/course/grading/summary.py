@@ -10,9 +10,9 @@ from workshop.course.grading.marks import Marks
 COMMONEST = 3
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 CHEATING = """\
-The checks run outside the students' processes, on plain copies of the answers. A determined student can still call the
-library's function where an exercise asks for the student's own, and the chapter's solutions are public in the book's
-repository. Ask about answers that surprise you."""
+The checks run outside the students' processes, on plain copies of the answers. The library's own functions refuse
+to answer where an exercise asks for the student's. A determined student can still copy them, and the chapter's
+solutions are public in the book's repository. Ask about answers that surprise you."""
 
 
 def alike(message: str) -> str:
