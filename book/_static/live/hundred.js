@@ -61,7 +61,7 @@ globalThis.LiveTranslator ??= {};
     #follows = false; // from the first press on, until the reader stops it
 
     constructor(panel, translator, switches, translateText) {
-      Object.assign(this, { panel, translator, switches, translateText });
+      Object.assign(this, { translator, switches, translateText, boxes: panel.querySelectorAll(".live-sorted") });
       const found = [".live-count", ".live-progress", ".live-figure"].map((name) => panel.querySelector(name));
       [this.button, this.progress, this.figure] = found;
       const { pairs, of } = translator.hundred;
@@ -92,6 +92,9 @@ globalThis.LiveTranslator ??= {};
       this.#runs += 1;
       [this.progress.hidden, this.button.textContent] = [true, "Translate the hundred"];
       this.figure.textContent = words;
+      for (const box of this.boxes) {
+        box.hidden = true;
+      }
     }
 
     async #count() {
@@ -109,28 +112,26 @@ globalThis.LiveTranslator ??= {};
     async #places(switches, mine) {
       const { pairs } = this.translator.hundred;
       const key = JSON.stringify(switches);
-      let found = { right: this.#known.get(key) };
-      if (found.right) {
-        return found.right;
-      }
-      for await (found of exactMatches(this.translator, pairs, switches)) {
-        if (mine !== this.#runs) {
-          return null;
+      if (!this.#known.has(key)) {
+        let found = null;
+        for await (found of exactMatches(this.translator, pairs, switches)) {
+          if (mine !== this.#runs) {
+            return null;
+          }
+          this.progress.value = found.decided / pairs.length;
         }
-        this.progress.value = found.decided / pairs.length;
+        this.#known.set(key, found.right);
       }
-      this.#known.set(key, found.right);
-      return found.right;
+      return mine === this.#runs ? this.#known.get(key) : null;
     }
 
     #show(right, untouched) {
       const { pairs, counted } = this.translator.hundred;
       this.#stop(`${right.length} of ${pairs.length} ${counted}. Of the untouched model: ${untouched.length}.`);
       const wrong = [...pairs.keys()].filter((place) => !right.includes(place));
-      const boxes = this.panel.querySelectorAll(".live-sorted");
       for (const [i, [words, places]] of [["These", right], ["The other", wrong]].entries()) {
         const texts = places.map((place) => pairs[place][0]);
-        showList(boxes[i], words, texts, this.translateText);
+        showList(this.boxes[i], words, texts, this.translateText);
       }
     }
   }
