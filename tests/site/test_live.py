@@ -331,6 +331,8 @@ def test_each_switch_translates_as_edited_weights_do(loaded: Page, name: str, co
 def test_translation_maps_and_figure_follow_the_switches(loaded: Page) -> None:
     translator, [texts, wanted] = Translator.load(NAMES[0]), zip(*book_live.hundred(NAMES[0])["pairs"], strict=True)
     loaded.fill("#live-text", "four hundred forty seven")
+    loaded.click(".live-text [type=submit]")
+    loaded.wait_for_function(SETTLED)
     loaded.evaluate("document.querySelector('.live-surgery details').open = true")
     loaded.click(".live-count")
     for switches in (
