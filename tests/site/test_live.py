@@ -354,6 +354,7 @@ def test_translation_maps_and_figure_follow_the_switches(loaded: Page) -> None:
         figure = f"{right} of 100 are right. Of the untouched model: 100."
         loaded.wait_for_function("words => document.querySelector('.live-figure').textContent === words", arg=figure)
         assert loaded.inner_text(".live-translation") == translation
+        assert loaded.inner_text(".live-echo") == f"four hundred forty seven → {translation}"
         loaded.check("[name=live-head][value='decoder.1.cross/1']", force=True)
         cells = loaded.eval_on_selector_all(".live-large tbody td", "all => all.map(cell => Number(cell.textContent))")
         assert torch.tensor(cells).view(weights.shape).sub(100 * weights).abs().max() <= 0.51
@@ -396,10 +397,10 @@ def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: 
     assert loaded.evaluate("[document.activeElement.name, document.activeElement.checked]") == ["encoder.0.self", False]
     for _ in range(4):
         loaded.keyboard.press("Tab")
-    label = "encoder.0.self: all heads off, or on again"
-    assert loaded.evaluate("document.activeElement.ariaLabel") == label
     states = "boxes => boxes.map(box => box.checked)"
     for on in (False, True):
+        words = f"encoder.0.self: all {'on' if on else 'off'}"
+        assert loaded.evaluate("document.activeElement.ariaLabel") == words
         loaded.keyboard.press("Enter")
         assert loaded.eval_on_selector_all("[name='encoder.0.self']", states) == [on] * 4
     loaded.wait_for_function(SETTLED)

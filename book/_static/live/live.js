@@ -191,6 +191,7 @@
     const column = focused?.parentElement.cellIndex;
     const text = shown.translator.targetTokenizer.decode(shown.steps.at(-1).tokens);
     find(".live-translation").textContent = text + (shown.steps.at(-1).done ? "" : " …");
+    find(".live-echo").textContent = `${shown.text} → ${find(".live-translation").textContent}`;
     LiveTranslator.drawSteps(result, shown.steps, shown.beamSize, written, choose);
     if (focused) {
       find(".live-steps").rows[row]?.cells[column]?.querySelector("button")?.focus();

@@ -36,9 +36,8 @@ globalThis.LiveTranslator ??= {};
     const boxes = Array.from({ length: heads }, (_, head) =>
       element("input", { type: "checkbox", defaultChecked: true, name, value: String(head) }),
     );
-    const labels = boxes.map((box, head) => element("label", {}, box, ` head ${head}`));
-    const all = element("button", { type: "button", textContent: "all", className: "live-all" });
-    all.setAttribute("aria-label", `${name}: all heads off, or on again`);
+    const labels = boxes.map((box, head) => element("label", {}, box, ` ${head}`));
+    const all = element("button", { type: "button", className: "live-all" });
     all.addEventListener("click", () => {
       const on = boxes.every((box) => !box.checked);
       for (const box of boxes) {
@@ -46,8 +45,17 @@ globalThis.LiveTranslator ??= {};
       }
       all.dispatchEvent(new Event("change", { bubbles: true }));
     });
-    const legend = element("legend", {}, element("code", { textContent: name }));
+    const legend = element("legend", {}, element("code", { textContent: name }), ", heads");
     return element("fieldset", {}, legend, ...labels, all);
+  }
+
+  /** Say on the button of each attention what it will do. */
+  function nameButtons(form) {
+    for (const button of form.querySelectorAll(".live-all")) {
+      const fieldset = button.parentElement;
+      button.textContent = fieldset.querySelector("input:checked") ? "all off" : "all on";
+      button.setAttribute("aria-label", `${fieldset.querySelector("code").textContent}: ${button.textContent}`);
+    }
   }
 
   /** The switches of one translator, as `Translator.run` takes them. */
@@ -71,7 +79,11 @@ globalThis.LiveTranslator ??= {};
     fill(form.querySelector(".live-scores"), scoresOf(translator));
     fill(form.querySelector(".live-positions"), POSITIONS);
     const counter = new LiveTranslator.Counter(panel, translator, switches, translateText);
-    const changed = () => counter.follow(translateText());
+    const changed = () => {
+      nameButtons(form);
+      counter.follow(translateText());
+    };
+    nameButtons(form);
     form.addEventListener("change", changed);
     form.addEventListener("submit", (event) => event.preventDefault());
     form.addEventListener("reset", () => setTimeout(changed)); // the event comes before the reset
