@@ -4,7 +4,7 @@ The switches are hooks on the library's modules, so the library has no option fo
 model inside this block, with the switches as inputs of the graph. On the page `live` the reader turns them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from jaxtyping import Float
@@ -48,16 +48,16 @@ def operated(
         yield
 
 
-def gated(gates: Float[Tensor, " heads"]):
+def gated(gates: Float[Tensor, " heads"]) -> Callable[[object, tuple[Tensor, ...]], Tensor]:
     """A hook before W^O: each head's part of the concatenation, times its gate."""
 
-    def hook(_module: object, inputs: tuple[Tensor]) -> Tensor:
+    def hook(_module: object, inputs: tuple[Tensor, ...]) -> Tensor:
         heads = inputs[0].unflatten(-1, (len(gates), -1))  # (batch, queries, heads, d_v)
         return (heads * gates[:, None]).flatten(-2)
 
     return hook
 
 
-def multiplied(factor: Tensor | float):
+def multiplied(factor: Tensor | float) -> Callable[[object, object, Tensor], Tensor]:
     """A hook after a module: its output times the factor."""
     return lambda _module, _inputs, output: output * factor
