@@ -18,18 +18,22 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from edited import Switches, edited, settings
 from onnx import numpy_helper
 from safetensors.numpy import load_file
 
 from transformer_lib import record_attention
-from transformer_lib.data import load_pairs
+from transformer_lib.data import load_pairs, make_batch
 from transformer_lib.decoding import greedy_decode, hypothesis_attention
+from transformer_lib.evaluation import exact_match
 from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names
 from workshop.site import book_live
+from workshop.site.surgery import operated
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = ROOT / "book" / "_static" / "live"
 ORIGIN = json.loads((LIVE / "provenance.json").read_text("utf-8"))
+AS_TRAINED = Switches()
 every_translator = pytest.mark.parametrize("name", pretrained_names())
 
 
@@ -44,10 +48,18 @@ def session(path):
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def run(path, source, target_input):
+def run(path, source, target_input, switches=AS_TRAINED):
     """The outputs of the graph by name, as tensors."""
-    found = session(path).run(None, {"source": source.numpy(), "target_input": target_input.numpy()})
     names = [output.name for output in session(path).get_outputs()]
+    gates = [[float((name, head) not in switches.off) for head in range(4)] for name in names[1:]]
+    inputs = {
+        "source": source.numpy(),
+        "target_input": target_input.numpy(),
+        "head_gates": np.array(gates, np.float32),
+        "score_factor": np.array(switches.scores, np.float32),
+        "position_factor": np.array(switches.positions, np.float32),
+    }
+    found = session(path).run(None, inputs)
     return dict(zip(names, map(torch.from_numpy, found), strict=True))
 
 
@@ -113,6 +125,58 @@ def test_logits_and_weights_equal_the_librarys(name):
         assert found.keys() == weights.keys()
         for key, expected in weights.items():
             torch.testing.assert_close(found[key], expected, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name.startswith("number_words") else pytest.mark.slow)
+        for name in pretrained_names()
+    ],
+)
+def test_each_switch_computes_what_edited_weights_compute_on_50_sentences(name):
+    translator = Translator.load(name)
+    pairs = translator.encode([(text, text) for text in sentences(name, 50)])
+    batch = make_batch([(source, target[:6]) for source, target in pairs], translator.model.config.pad_id)
+    trained = run(LIVE / f"{name}.onnx", batch.source, batch.target_input)["logits"]
+    for switches in settings(translator.model):
+        with torch.no_grad(), edited(translator.model, switches) as model, record_attention(model) as weights:
+            logits = model(batch.source, batch.target_input)[:, -1]
+        found = run(LIVE / f"{name}.onnx", batch.source, batch.target_input, switches)
+        changed = found.pop("logits")
+        torch.testing.assert_close(changed, logits, atol=1e-3, rtol=0, msg=lambda m, s=switches: f"{s}: {m}")
+        assert (changed - trained).abs().max() > 0.01, switches
+        for key, expected in weights.items():
+            torch.testing.assert_close(found[key], expected, atol=1e-3, rtol=0)
+
+
+def test_the_switches_hold_in_decoding_with_a_cache_and_go_back():
+    translator = Translator.load("number_words_en_de")
+    source = make_batch(translator.encode([(text, text) for text in sentences("number_words_en_de", 9)]), 0).source
+    before = greedy_decode(translator.model, source)
+    switches = Switches((("decoder.1.cross", 0),), scores=2.0, positions=0.5)
+    gates = torch.tensor(list(switches.gates(translator.model).values()))
+    with operated(translator.model, gates, switches.scores, switches.positions):
+        found = greedy_decode(translator.model, source)
+    with edited(translator.model, switches) as model:
+        assert torch.equal(found, greedy_decode(model, source))
+    assert found.shape != before.shape or not torch.equal(found, before)
+    assert torch.equal(greedy_decode(translator.model, source), before)
+
+
+def test_gates_of_another_shape_are_refused():
+    model = Translator.load("number_words_en_de").model
+    refused = pytest.raises(ValueError, match=r"head_gates has shape \(4, 6\); this model needs \(6, 4\)")
+    with refused, operated(model, torch.ones(4, 6), 1.0, 1.0):
+        pass
+
+
+@every_translator
+def test_the_hundred_are_test_sentences_and_what_the_model_writes(name):
+    translator, hundred = Translator.load(name), book_live.hundred(name)
+    texts, wanted = zip(*hundred["pairs"], strict=True)
+    assert len(set(texts)) == 100
+    assert exact_match(translator.translate(list(texts)), wanted) == 1.0
 
 
 def test_padding_is_no_key():

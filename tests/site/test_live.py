@@ -11,15 +11,19 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from browser import SITE, recorded
+from browser import SITE, TRANSITIONS, recorded
+from edited import Switches, edited, settings
 from playwright.sync_api import BrowserContext, Page
 
+from transformer_lib import Transformer
 from transformer_lib.data import english_number, load_pairs
 from transformer_lib.decoding import beam_search, greedy_decode, hypothesis_attention
 from transformer_lib.run.translator import Translator
+from workshop.site import book_live
 
 pytestmark = pytest.mark.slow
 
@@ -27,6 +31,9 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de")
 STATIC = "document.getElementById('live-translator').dataset.static"
+AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
+FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
+  .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target}: ${node.failureSummary}`))"""
 ODD = [
     "",
     " ",
@@ -88,6 +95,21 @@ def sources(name: str, count: int) -> list[str]:
         return [source for source, _ in random.Random(1).sample(load_pairs("number_words", "test", "en", "de"), count)]
     examples = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["examples"]
     return [example["source"] for example in examples[::5]][:count]
+
+
+def on_the_page(model: Transformer, switches: Switches) -> dict[str, Any]:
+    """Switches as the page's scripts have them."""
+    return {"gates": switches.gates(model), "scores": switches.scores, "positions": switches.positions}
+
+
+def turn(page: Page, switches: Switches) -> None:
+    """Set the page's own switches of number words, those alone that stand otherwise."""
+    for box in page.locator(".live-heads input").all():
+        place = (box.get_attribute("name"), int(box.get_attribute("value") or ""))
+        box.set_checked(place not in switches.off)
+    for selector, factor in ((".live-scores", switches.scores), (".live-positions", switches.positions)):
+        if float(page.input_value(selector)) != factor:
+            page.select_option(selector, f"{factor:g}")
 
 
 def corpus() -> list[str]:
@@ -277,6 +299,122 @@ def test_the_weights_are_the_librarys(loaded: Page, name: str, beam_size: int) -
         torch.testing.assert_close(torch.tensor(found["attention"][key]), weights[0], atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize(("name", "start", "count"), [(NAMES[0], 0, 20), (NAMES[1], 20, 15), (NAMES[2], 35, 15)])
+def test_each_switch_translates_as_edited_weights_do(loaded: Page, name: str, start: int, count: int) -> None:
+    translator = Translator.load(name)
+    turned = list(settings(translator.model))
+    assert len(turned) <= 50  # each has its turn with one of the 50 sentences
+    cases = [(text, turned[(start + i) % len(turned)]) for i, text in enumerate(sources(name, count))]
+    found = loaded.evaluate(
+        """async ([name, cases]) => {
+            const found = [];
+            for (const [text, switches] of cases) {
+                const { tokens, attention } = await translators[name].translate(text, 1, switches);
+                const plain = Object.entries(attention).map(([key, heads]) =>
+                    [key, heads.map(head => head.map(row => [...row]))]);
+                found.push([tokens, Object.fromEntries(plain)]);
+            }
+            return found;
+        }""",
+        [name, [[text, on_the_page(translator.model, switches)] for text, switches in cases]],
+    )
+    for (text, switches), (tokens, attention) in zip(cases, found, strict=True):
+        source = torch.tensor([[*translator.source_tokenizer.encode(text), 2]])
+        with edited(translator.model, switches) as model:
+            assert tokens == greedy_decode(model, source)[0].tolist(), (text, switches)
+            expected = hypothesis_attention(model, source, tokens)
+        for key, weights in expected.items():
+            torch.testing.assert_close(torch.tensor(attention[key]), weights[0], atol=1e-3, rtol=0)
+
+
+def test_translation_maps_and_figure_follow_the_switches(loaded: Page) -> None:
+    translator, [texts, wanted] = Translator.load(NAMES[0]), zip(*book_live.hundred(NAMES[0])["pairs"], strict=True)
+    loaded.fill("#live-text", "four hundred forty seven")
+    loaded.click(".live-text [type=submit]")
+    loaded.wait_for_function(SETTLED)
+    loaded.evaluate("document.querySelector('.live-surgery details').open = true")
+    loaded.click(".live-count")
+    for switches in (
+        Switches(),
+        Switches((("decoder.1.cross", 0),)),
+        Switches((("decoder.1.cross", 0),), positions=0.0),
+        Switches(tuple(("decoder.1.cross", head) for head in range(4)), scores=4.0),
+        Switches(),
+    ):
+        turn(loaded, switches)
+        with edited(translator.model, switches) as model:
+            translator.model, whole = model, translator.model
+            right = sum(a == b for a, b in zip(translator.translate(list(texts)), wanted, strict=True))
+            [translation] = translator.translate(["four hundred forty seven"])
+            source = torch.tensor([[*translator.source_tokenizer.encode("four hundred forty seven"), 2]])
+            tokens = greedy_decode(model, source)[0].tolist()
+            weights = hypothesis_attention(model, source, tokens)["decoder.1.cross"][0, 1]
+            translator.model = whole
+        figure = f"{right} of 100 are right. Of the untouched model: 100."
+        loaded.wait_for_function("words => document.querySelector('.live-figure').textContent === words", arg=figure)
+        assert loaded.inner_text(".live-translation") == translation
+        assert loaded.inner_text(".live-echo") == f"four hundred forty seven → {translation}"
+        loaded.check("[name=live-head][value='decoder.1.cross/1']", force=True)
+        cells = loaded.eval_on_selector_all(".live-large tbody td", "all => all.map(cell => Number(cell.textContent))")
+        assert torch.tensor(cells).view(weights.shape).sub(100 * weights).abs().max() <= 0.51
+        off = loaded.eval_on_selector_all(".live-off input", "radios => radios.map(radio => radio.value)")
+        assert off == [f"{name}/{head}" for name, head in switches.off]
+        lists = loaded.locator(".live-sorted")
+        buttons = [lists.nth(i).locator("button").count() for i in (0, 1) if lists.nth(i).is_visible()]
+        assert buttons == [count for count in (right, 100 - right) if count]
+
+
+def test_the_count_can_be_stopped_and_a_number_of_its_lists_translated(loaded: Page) -> None:
+    loaded.evaluate("document.querySelector('.live-surgery details').open = true")
+    loaded.select_option(".live-scores", "2")  # a setting that no other test has counted
+    loaded.wait_for_function("!document.querySelector('.live-progress').hidden")
+    loaded.click(".live-count")
+    assert loaded.inner_text(".live-figure") == "Stopped."
+    assert loaded.inner_text(".live-count") == "Translate the hundred"
+    loaded.select_option(".live-scores", "0.5")
+    loaded.wait_for_function(SETTLED)
+    assert loaded.inner_text(".live-figure") == ""  # nobody has asked for it again
+    loaded.click(".live-count")
+    loaded.wait_for_function("document.querySelector('.live-figure').textContent.includes('of 100 are right')")
+    loaded.click(".live-sorted:not([hidden]) summary")
+    button = loaded.locator(".live-sorted button").first
+    button.click()
+    assert loaded.input_value("#live-text") == button.inner_text()
+    loaded.click(".live-factors [type=reset]")
+    loaded.wait_for_function("document.querySelector('.live-figure').textContent.startsWith('100 of 100')")
+    assert loaded.input_value(".live-scores") == "1"
+
+
+def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: Page) -> None:
+    loaded.set_viewport_size({"width": 390, "height": 900})
+    loaded.evaluate("document.querySelector('.live-surgery details').open = false")
+    loaded.focus(".live-search input:checked")
+    loaded.keyboard.press("Tab")
+    loaded.keyboard.press("Enter")  # opens the box
+    loaded.keyboard.press("Tab")
+    loaded.keyboard.press("Space")
+    assert loaded.evaluate("[document.activeElement.name, document.activeElement.checked]") == ["encoder.0.self", False]
+    for _ in range(4):
+        loaded.keyboard.press("Tab")
+    states = "boxes => boxes.map(box => box.checked)"
+    for on in (False, True):
+        words = f"encoder.0.self: all {'on' if on else 'off'}"
+        assert loaded.evaluate("document.activeElement.ariaLabel") == words
+        loaded.keyboard.press("Enter")
+        assert loaded.eval_on_selector_all("[name='encoder.0.self']", states) == [on] * 4
+    loaded.wait_for_function(SETTLED)
+    loaded.evaluate("document.querySelectorAll('.live-surgery details').forEach(box => { box.open = true; })")
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert loaded.evaluate(wide) == 0
+    loaded.evaluate(AXE)
+    for theme in ("light", "dark"):
+        loaded.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+        loaded.evaluate(TRANSITIONS)
+        assert loaded.evaluate(FINDINGS, "#live-translator") == []
+    loaded.evaluate("document.documentElement.dataset.theme = 'light'")
+    loaded.set_viewport_size({"width": 1280, "height": 900})
+
+
 def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, str]) -> None:
     with visited(context, origins["file"]) as page:
         page.click(".live-load button")
@@ -284,6 +422,9 @@ def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, st
         page.click(".live-text [type=submit]")
         page.wait_for_function(SETTLED, timeout=30_000)
         assert page.inner_text(".live-translation") == "sieben und vierzig"
+        page.click(".live-surgery summary")
+        page.click(".live-count")
+        page.wait_for_function("document.querySelector('.live-figure').textContent.startsWith('100 of 100')")
 
 
 def test_what_stops_the_loading_is_said_and_can_be_tried_again(

@@ -8,6 +8,7 @@ import base64
 import gzip
 import html
 import json
+import random
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -18,13 +19,16 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
+from transformer_lib.data import load_pairs
+
 LOGGER = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"
+RESULTS = ROOT / "experiments" / "results"
 RUNTIME = STATIC / "vendor" / "onnxruntime"
 PRETRAINED = ROOT / "transformer_lib" / "pretrained"
 TEMPLATE = Path(__file__).with_name("live_translator.html")
-SCRIPTS = ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "live")
+SCRIPTS = ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "hundred", "surgery", "live")
 TRANSLATORS = {
     "number_words_en_de": "Number words, English to German",
     "tatoeba_de_en": "Everyday sentences, German to English",
@@ -52,6 +56,17 @@ def tokenizer(saved: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "bpe", "vocabulary": vocabulary, "merges": pieces["merges"]}
 
 
+def hundred(name: str) -> dict[str, Any]:
+    """A hundred test sentences, each with what the model should write, and the words that say what is counted."""
+    recorded = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    if "examples" not in recorded:
+        pairs = random.Random(0).sample(load_pairs("number_words", "test", "en", "de"), 100)
+        return {"pairs": pairs, "of": "numbers of the test part", "counted": "are right"}
+    pairs = [(example["source"], example["hypothesis"]) for example in recorded["examples"]]
+    counted = "come out word for word as the untouched model writes them"
+    return {"pairs": pairs, "of": "sentences of Tatoeba's test part (CC-BY 2.0)", "counted": counted}
+
+
 @cache
 def payloads() -> dict[str, str]:
     """Name → text of each script that the page loads on request: the runtime, and every translator."""
@@ -66,6 +81,9 @@ def payloads() -> dict[str, str]:
         target = described["target_tokenizer"] or described["source_tokenizer"]
         content = {
             "longest": exported[name]["longest"],
+            "num_heads": described["model"]["num_heads"],
+            "d_k": described["model"]["d_k"],
+            "hundred": hundred(name),
             "source_tokenizer": tokenizer(described["source_tokenizer"]),
             "target_tokenizer": tokenizer(target),
             "onnx": letters(gzip.compress((STATIC / "live" / f"{name}.onnx").read_bytes(), 9, mtime=0)),

@@ -4,12 +4,14 @@
     python -m workshop.site.export_onnx tatoeba_de_en       one
 
 One graph holds encoder and decoder: from the source and the target so far to the logits of the next token and to the
-weights of every attention. The 8-bit weights are carried over as they stand in the package. Needs the extra [test].
+weights of every attention. Three more inputs are the switches of `surgery.py`. The 8-bit weights are carried over as
+they stand in the package. Needs the extra [test].
 """
 
 import argparse
 import hashlib
 import json
+import numbers
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,12 +31,14 @@ from transformer_lib.positional_encoding import SinusoidalPositions
 from transformer_lib.run.quantization import SCALE
 from transformer_lib.run.translator import MODEL, PRETRAINED, Translator, pretrained_names
 from transformer_lib.transformer import named_attentions
+from workshop.site.surgery import operated
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = ROOT / "book" / "_static" / "live"
 LONGEST = 128  # positions in the table: a source of 64 tokens and its 50 more (section 6.1), with room to spare
 OPSET = 18  # what onnxruntime-web has had for years
 PREFIX = "model."  # under which Step keeps the model's weights
+SWITCHES = ("head_gates", "score_factor", "position_factor")  # inputs of the graph; with 1 it is the model as trained
 
 
 class PositionTable(SinusoidalPositions):
@@ -49,6 +53,11 @@ class PositionTable(SinusoidalPositions):
         return self.get_buffer("table")[: states.size(1)]
 
 
+def newest(_decoder: nn.Module, _inputs: object, states: Tensor) -> Tensor:
+    """The state of the last position, the only one whose logits are wanted: (batch, 1, d_model)."""
+    return states[:, -1:]
+
+
 class Step(nn.Module):
     """One step of decoding, without a cache: at these sizes, the sentence so far is read again in milliseconds."""
 
@@ -58,29 +67,35 @@ class Step(nn.Module):
             raise ValueError(f"positions = {model.config.positions!r}: only 'sinusoidal' can be exported so far")
         self.model = model.eval()
         self.model.positions = PositionTable(model.config.d_model)
+        self.model.decoder.register_forward_hook(newest)
         self.names = [name for name, _ in named_attentions(model)]
 
-    def forward(self, source: Tensor, target_input: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        self, source: Tensor, target_input: Tensor, head_gates: Tensor, score_factor: Tensor, position_factor: Tensor
+    ) -> tuple[Tensor, ...]:
         """Logits of the token after target_input, (batch, vocabulary), and the weights of each attention."""
-        with record_attention(self.model) as weights:
+        with operated(self.model, head_gates, score_factor, position_factor), record_attention(self.model) as weights:
             logits = self.model(source, target_input)
         return logits[:, -1], *(weights[name] for name in self.names)
 
 
 def float_graph(model: Transformer) -> onnx.ModelProto:
     """The graph as PyTorch's exporter writes it, with weights in float32 and without the paths of this machine."""
+    numbers.Integral.register(torch.SymInt)  # while a graph is traced, a length is a symbol
     step = Step(model)
     source, target_input = torch.full((2, 5), 4), torch.full((2, 3), 4)  # different, so that no axis is taken as fixed
     batch, most = torch.export.Dim("batch", min=1, max=64), {"min": 1, "max": LONGEST}
+    as_trained = torch.ones(len(step.names), model.config.num_heads), torch.ones(()), torch.ones(())
     shapes = {
         "source": {0: batch, 1: torch.export.Dim("source_length", **most)},
         "target_input": {0: batch, 1: torch.export.Dim("target_length", **most)},
+        **dict.fromkeys(SWITCHES),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own use of what PyTorch deprecates
         program = torch.onnx.export(
             step,
-            (source, target_input),
+            (source, target_input, *as_trained),
             dynamo=True,
             dynamic_shapes=shapes,
             output_names=["logits", *step.names],

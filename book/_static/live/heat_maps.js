@@ -83,6 +83,17 @@ globalThis.LiveTranslator ??= {};
     }
   }
 
+  /** Say on the map of each head whether it is off. */
+  function markHeads(place, { gates }) {
+    for (const radio of place.querySelectorAll("input")) {
+      const [name, head] = radio.value.split("/");
+      const off = gates[name][head] === 0;
+      radio.parentElement.classList.toggle("live-off", off);
+      radio.parentElement.lastChild.textContent = `head ${head}${off ? " off" : ""}`;
+      radio.setAttribute("aria-label", `${name}, head ${head}${off ? ", off" : ""}`);
+    }
+  }
+
   const percent = (weight) => (100 * weight).toFixed(0);
   const heading = (text, scope) => {
     const cell = element("th", { scope });
@@ -121,5 +132,5 @@ globalThis.LiveTranslator ??= {};
     table.replaceChildren(caption, element("thead", {}, head), element("tbody", {}, ...body));
   }
 
-  Object.assign(LiveTranslator, { axes, buildGrid, drawGrid, drawLarge, drawMost, element });
+  Object.assign(LiveTranslator, { axes, buildGrid, drawGrid, markHeads, drawLarge, drawMost, element });
 })();

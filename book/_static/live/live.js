@@ -17,6 +17,7 @@
   };
   const PAUSE = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 250; // milliseconds between tokens
 
+  const surgery = LiveTranslator.makeSurgery(find(".live-surgery"), find(".live-operation"), translateAgain);
   const loaded = new Map();
   let runtimeLoaded = false;
   let shown = null; // what is on the page: { translator, name, source, beamSize, steps, text }
@@ -37,6 +38,7 @@
     button.hidden = ready;
     textForm.hidden = !ready;
     result.hidden = !ready || shown?.name !== radio.value;
+    find(".live-surgery").hidden = !ready;
     button.textContent = runtimeLoaded
       ? `Load: ${megabytes(own)}`
       : `Load: ${megabytes(own + Number(place.dataset.runtime))}`;
@@ -47,6 +49,7 @@
         : `Nothing is loaded before you press. ${megabytes(Number(place.dataset.runtime))} of it is the runtime, which all three share.`;
     if (ready) {
       showExamples(radio.value);
+      surgery.show(radio.value, loaded.get(radio.value));
     }
   }
 
@@ -97,7 +100,7 @@
       const text = name.startsWith("number_words") ? LiveTranslator.withNumbersSpelled(typed) : typed;
       const source = translator.encode(text);
       find("#live-problem").textContent = "";
-      shown = { translator, name, source, beamSize, steps: [], text, typed };
+      shown = { translator, name, source, beamSize, steps: [], text, typed, switches: surgery.switches() };
     } catch (error) {
       find("#live-problem").textContent = error.message;
       return null;
@@ -118,10 +121,10 @@
     result.hidden = false;
   }
 
-  async function go(current, start, once = false) {
+  async function go(current, start, { once = false, wait = pause } = {}) {
     const mine = ++run;
-    const { translator, source, beamSize } = current;
-    const step = translator.stepFor(source);
+    const { translator, source, beamSize, switches } = current;
+    const step = translator.stepFor(source, switches);
     const search =
       beamSize === 1
         ? LiveTranslator.greedySearch(step, source.length, start)
@@ -135,7 +138,7 @@
       if (once) {
         return;
       }
-      await pause();
+      await wait();
     }
   }
 
@@ -147,6 +150,15 @@
     }
   }
 
+  /** The same after a change of the switches, at once; or another text, if there is one. */
+  async function translateAgain(text = find("#live-text").value) {
+    find("#live-text").value = text;
+    const current = begin();
+    if (current) {
+      await go(current, [], { wait: () => null });
+    }
+  }
+
   /** One step further, or from the start if the text or the search is new. */
   async function next() {
     const beamSize = Number(find("[name=live-search]:checked").value);
@@ -154,7 +166,7 @@
     const goesOn = same && shown.beamSize === 1 && beamSize === 1 && shown.steps.length && !shown.steps.at(-1).done;
     const current = goesOn ? shown : begin();
     if (current) {
-      await go(current, goesOn ? current.steps.at(-1).tokens : [], beamSize === 1);
+      await go(current, goesOn ? current.steps.at(-1).tokens : [], { once: beamSize === 1 });
     }
   }
 
@@ -179,6 +191,7 @@
     const column = focused?.parentElement.cellIndex;
     const text = shown.translator.targetTokenizer.decode(shown.steps.at(-1).tokens);
     find(".live-translation").textContent = text + (shown.steps.at(-1).done ? "" : " …");
+    find(".live-echo").textContent = `${shown.text} → ${find(".live-translation").textContent}`;
     LiveTranslator.drawSteps(result, shown.steps, shown.beamSize, written, choose);
     if (focused) {
       find(".live-steps").rows[row]?.cells[column]?.querySelector("button")?.focus();
@@ -198,6 +211,7 @@
       LiveTranslator.buildGrid(grid, attention, head);
     }
     LiveTranslator.drawGrid(grid, attention);
+    LiveTranslator.markHeads(grid, shown.switches);
     showHead();
   }
 

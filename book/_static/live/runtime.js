@@ -79,14 +79,22 @@ globalThis.LiveTranslator ??= {};
     return new Translator(saved, await makeSession(saved.onnx));
   }
 
+  /** Rows of ids, the shorter ones with padding at their end. */
   function tensor(rows) {
-    const ids = BigInt64Array.from(rows.flat(), BigInt);
-    return new ort.Tensor("int64", ids, [rows.length, rows[0].length]);
+    const length = Math.max(...rows.map((row) => row.length));
+    const padded = rows.flatMap((row) => [...row, ...Array(length - row.length).fill(LiveTranslator.special.PAD)]);
+    return new ort.Tensor("int64", BigInt64Array.from(padded, BigInt), [rows.length, length]);
   }
 
+  const floats = (values, dims) => new ort.Tensor("float32", Float32Array.from(values), dims);
+
   class Translator {
+    #last = Promise.resolve(); // the runtime computes one thing at a time
+
     constructor(saved, session) {
       this.session = session;
+      this.attentions = session.outputNames.filter((name) => name !== "logits"); // in the order of the gates
+      [this.heads, this.widthOfKeys, this.hundred] = [saved.num_heads, saved.d_k, saved.hundred];
       this.longest = saved.longest; // positions that the graph has encodings for
       this.sourceTokenizer = LiveTranslator.makeTokenizer(saved.source_tokenizer);
       this.targetTokenizer = LiveTranslator.makeTokenizer(saved.target_tokenizer);
@@ -114,22 +122,39 @@ globalThis.LiveTranslator ??= {};
       return [...ids, LiveTranslator.special.EOS];
     }
 
-    /** The function that the searches call: rows of target inputs to logits and weights. */
-    stepFor(source) {
-      return async (rows) => {
-        const inputs = { source: tensor(rows.map(() => source)), target_input: tensor(rows) };
-        const { logits, ...weights } = await this.session.run(inputs);
-        const vocabulary = logits.dims[1];
-        return {
-          logits: rows.map((_, i) => logits.data.subarray(i * vocabulary, (i + 1) * vocabulary)),
-          attention: (row) => attentionOf(weights, row),
-        };
+    /** The switches of a model as it was trained: a gate for each head, two factors. */
+    asTrained() {
+      const gates = this.attentions.map((name) => [name, Array(this.heads).fill(1)]);
+      return { gates: Object.fromEntries(gates), scores: 1, positions: 1 };
+    }
+
+    /** From each source and the target inputs of its row to the logits of the next token and to the weights. */
+    async run(sources, rows, { gates, scores, positions } = this.asTrained()) {
+      const inputs = {
+        source: tensor(sources),
+        target_input: tensor(rows),
+        head_gates: floats(this.attentions.flatMap((name) => gates[name]), [this.attentions.length, this.heads]),
+        score_factor: floats([scores], []),
+        position_factor: floats([positions], []),
+      };
+      const running = this.#last.then(() => this.session.run(inputs));
+      this.#last = running.catch(() => null);
+      const { logits, ...weights } = await running;
+      const vocabulary = logits.dims[1];
+      return {
+        logits: rows.map((_, i) => logits.data.subarray(i * vocabulary, (i + 1) * vocabulary)),
+        attention: (row) => attentionOf(weights, row),
       };
     }
 
-    async translate(text, beamSize = 1) {
+    /** The function that the searches call: rows of target inputs of one source to logits and weights. */
+    stepFor(source, switches) {
+      return (rows) => this.run(rows.map(() => source), rows, switches);
+    }
+
+    async translate(text, beamSize = 1, switches = this.asTrained()) {
       const source = this.encode(text);
-      const step = this.stepFor(source);
+      const step = this.stepFor(source, switches);
       const search = beamSize === 1 ? LiveTranslator.greedySearch : LiveTranslator.beamSearch;
       let last = null;
       for await (last of search(step, source.length, beamSize === 1 ? [] : beamSize)) {
