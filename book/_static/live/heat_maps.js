@@ -121,5 +121,5 @@ globalThis.LiveTranslator ??= {};
     table.replaceChildren(caption, element("thead", {}, head), element("tbody", {}, ...body));
   }
 
-  Object.assign(LiveTranslator, { axes, buildGrid, drawGrid, drawLarge, drawMost, element });
+  Object.assign(LiveTranslator, { axes, buildGrid, drawGrid, drawLarge, drawMost, element, mixed, css, inkOn });
 })();
