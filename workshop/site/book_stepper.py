@@ -2,7 +2,6 @@
 
 import ast
 import gzip
-import json
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -22,7 +21,7 @@ from workshop.lab.correspondence import chapters
 from workshop.lab.paper_ids import PAPER_IDS
 from workshop.site.book_live import script
 from workshop.site.forward_functions import Function, functions
-from workshop.site.forward_trace import CHAPTER, PAIR, Step, Trace, chapter, sentence, trace
+from workshop.site.forward_trace import CHAPTER, Step, Trace, chapter, sentence, trace
 
 TEMPLATE = Path(__file__).with_name("live_stepper.html")
 TERMS = Path(__file__).with_name("forward_terms.toml")
@@ -94,7 +93,10 @@ def description() -> dict[str, Any]:
     ran = list(dict.fromkeys(frame.function for frame in found.frames))
     places = chapters()
     return {
-        "words": {"source": tokenizer.tokens(batch.source[0].tolist()), "target": tokenizer.tokens(batch.target_input[0].tolist())},
+        "words": {
+            "source": tokenizer.tokens(batch.source[0].tolist()),
+            "target": tokenizer.tokens(batch.target_input[0].tolist()),
+        },
         "vocabulary": tokenizer.tokens(list(range(len(tokenizer)))),
         "ids": {
             one: {"says": PAPER_IDS[one][1], "place": PAPER_IDS[one][0], "href": f"{places[one][0]}.html#{one}"}
@@ -135,7 +137,7 @@ def download_bytes() -> int:
 
 
 def page_html(static: str) -> str:
-    return Template(TEMPLATE.read_text("utf-8")).substitute(static=static, size=download_bytes())
+    return Template(TEMPLATE.read_text("utf-8")).substitute(static=static, size=download_bytes(), digits=DIGITS)
 
 
 class LiveStepper(SphinxDirective):

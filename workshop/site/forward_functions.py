@@ -1,4 +1,4 @@
-"""What the sources say of the functions that a forward pass calls: ids, words, listing, and the axes of their arrays."""
+"""What the sources say of the functions that a forward pass calls: ids, words, lines, and the axes of their arrays."""
 
 import ast
 import importlib

@@ -38,19 +38,26 @@ globalThis.LiveTranslator ??= {};
     };
   }
 
-  const written = (value, type) => (type === "bool" ? (value ? "True" : "False") : String(value).replace("-", "−"));
+  const isFloat = (type) => type.startsWith("float");
+  const minus = (text) => text.replace("-", "−");
+  const written = (value, type) => (type === "bool" ? (value ? "True" : "False") : minus(String(value)));
+  const rounded = (value, type) => (isFloat(type) ? minus(value.toFixed(3)) : written(value, type));
 
-  function inWords({ type, values }) {
+  function inWords({ type, values, columnNames }) {
     if (type === "bool") {
       return `${values.filter(Boolean).length} of ${values.length} are True.`;
     }
-    if (type !== "float32") {
+    if (!isFloat(type)) {
       return "Ids of the vocabulary.";
     }
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
     const [least, most, middle] = [Math.min(...values), Math.max(...values), Number(mean.toPrecision(2))];
     const ends = [least, most, middle].map((value) => written(value, type));
-    return `${values.length} values from ${ends[0]} to ${ends[1]}, mean ${ends[2]}; each to four significant digits.`;
+    const legend =
+      columnNames.length > FEW
+        ? " A positive value fills the upper half of its cell, a negative one the lower half; the stronger the colour, the larger."
+        : "";
+    return `${values.length} values from ${ends[0]} to ${ends[1]}, mean ${ends[2]}.${legend}`;
   }
 
   /** The colour of a value: from the page's ground to one end for positive values, to another for negative ones. */
@@ -64,9 +71,9 @@ globalThis.LiveTranslator ??= {};
 
   const heading = (text, scope) => element("th", { scope, textContent: text });
 
-  function tableOf(matrix, rowNames, columnNames, type, corner, paint) {
+  function tableOf(matrix, rowNames, columnNames, corner, write, paint) {
     const cell = (value) => {
-      const made = element("td", { textContent: written(value, type) });
+      const made = element("td", { textContent: write(value) });
       if (paint) {
         const colour = paint(value);
         [made.style.backgroundColor, made.style.color] = [css(colour), inkOn(colour)];
@@ -103,7 +110,7 @@ globalThis.LiveTranslator ??= {};
   function drawMap(place, view, part) {
     const [matrix, paint] = [view.matrix(part), painter(place, view)];
     if (view.columnNames.length <= FEW) {
-      const table = tableOf(matrix, view.rowNames, view.columnNames, view.type, "", paint);
+      const table = tableOf(matrix, view.rowNames, view.columnNames, "", (value) => rounded(value, view.type), paint);
       const region = element("div", { className: "live-scroll", tabIndex: 0, ariaLabel: "Values" }, table);
       region.setAttribute("role", "region");
       place.replaceChildren(region);
@@ -117,17 +124,15 @@ globalThis.LiveTranslator ??= {};
     const last = view.columnNames.length - 1;
     const scale = [view.columnNames[0], view.axis, view.columnNames[last]].map((text) => element("span", { textContent: text }));
     const axis = element("div", { className: "step-axis" }, ...scale);
-    const legend = "Upper half: positive. Lower half: negative. The stronger the colour, the larger the value.";
-    const words = element("p", { className: "live-note", textContent: legend });
-    place.replaceChildren(element("div", { className: "step-strips" }, ...strips, element("span"), axis), readout, words);
+    place.replaceChildren(element("div", { className: "step-strips" }, ...strips, element("span"), axis), readout);
   }
 
   /** The numbers of a wide matrix, turned, so that it grows downwards. */
   function numbersTable(view, part) {
     const matrix = view.matrix(part);
     const turned = view.columnNames.map((_, x) => matrix.map((row) => row[x]));
-    return tableOf(turned, view.columnNames, view.rowNames, view.type, view.axis, null);
+    return tableOf(turned, view.columnNames, view.rowNames, view.axis, (value) => written(value, view.type), null);
   }
 
-  Object.assign(LiveTranslator, { matricesOf, inWords, drawMap, numbersTable, FEW });
+  Object.assign(LiveTranslator, { matricesOf, inWords, isFloat, drawMap, numbersTable });
 })();

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { element, matricesOf, inWords, drawMap, numbersTable, FEW } = LiveTranslator;
+  const { element, matricesOf, inWords, isFloat, drawMap, numbersTable } = LiveTranslator;
   const place = document.getElementById("live-stepper");
   const find = (selector) => place.querySelector(selector);
   const [loadForm, bench, range, part, numbers] = [".live-load", ".live-bench", ".step-range", ".step-part", ".step-numbers"].map(find);
@@ -53,7 +53,7 @@
       const [name, outer] = [functionOf(frame).name, i ? functionOf(frames[i - 1]).name.split(".")[0] : ""];
       return name.startsWith(`${outer}.`) ? name.slice(outer.length + 1) : name;
     });
-    const { module } = trace.frames[step().frame];
+    const module = frames.map((frame) => trace.frames[frame].module).findLast((name) => name);
     find(".step-stack").replaceChildren(
       element("span", { className: "step-callers", textContent: [...names.slice(0, -1), ""].join(" › ") }),
       element("b", { textContent: names.at(-1) }),
@@ -91,7 +91,7 @@
     const given = Object.entries(sizes).map(([key, number]) => `${key} = ${number}`);
     const words = [];
     if (call) {
-      words.push(element("p", {}, "The call of ", code(name.split(".").at(-1)), summary ? `: ${summary}` : "."));
+      words.push(element("p", {}, code(name.split(".").at(-1)), ` is called. ${summary}`));
     } else {
       words.push(element("p", { className: "step-term", innerHTML: value[3] }));
     }
@@ -127,7 +127,7 @@
     find(".step-choice").hidden = !parts.length;
     find(".step-choice span").textContent = view?.partAxis === "heads" ? "Head" : (view?.partAxis ?? "");
     part.replaceChildren(...parts.map((name, i) => new Option(name, String(i), false, i === head)));
-    numbers.hidden = !view || view.columnNames.length <= FEW;
+    numbers.hidden = !view || !isFloat(view.type);
     find(".step-shape").textContent = value ? shapeOf(value) : "No tensor is handed over.";
     find(".step-summary").textContent = view ? inWords(view) : "";
     if (view) {
@@ -138,7 +138,11 @@
     }
   }
 
-  const shapeOf = ([, tensor, axes]) => `(${axes.map((axis, i) => `${axis}=${trace.tensors[tensor].shape[i]}`).join(", ")})`;
+  /** As in (batch=1, keys=3); an axis without a name is its size alone. */
+  function shapeOf([, tensor, axes]) {
+    const { shape } = trace.tensors[tensor];
+    return `(${axes.map((axis, i) => (axis === String(shape[i]) ? axis : `${axis}=${shape[i]}`)).join(", ")})`;
+  }
 
   function showNumbers() {
     numbers.querySelector(".live-scroll")?.remove();
