@@ -58,7 +58,7 @@ def go(page: Page, step: int) -> None:
 def shape_of(trace: dict[str, Any], value: list[Any]) -> str:
     sizes = trace["tensors"][value[1]]["shape"]
     named = [axis if axis == str(size) else f"{axis}={size}" for axis, size in zip(value[2], sizes, strict=True)]
-    return f"({', '.join(named)})"
+    return f"{'returned' if value[0] == 'return' else value[0]} ({', '.join(named)})"
 
 
 def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
@@ -207,7 +207,7 @@ def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, A
     turned(begun, theme, width)
     begun.evaluate(AXE)
     begun.evaluate("document.querySelector('.step-numbers').open = true")
-    for number in range(0, len(trace["steps"]), 9):
+    for number in range(0, len(trace["steps"]), 17):
         go(begun, number)
         assert begun.evaluate(FINDINGS, "#live-stepper") == [], number
         assert begun.evaluate("document.documentElement.scrollWidth") <= width

@@ -18,6 +18,7 @@
   const code = (text) => element("code", { textContent: text });
   const step = () => trace.steps[at];
   const functionOf = (frame) => trace.functions[trace.frames[frame].function];
+  const nameOf = ([name]) => (name === "return" ? "returned" : name);
   /** The frames from the outermost call to this one. */
   const stackOf = (frame) => (frame === null ? [] : [...stackOf(trace.frames[frame].caller), frame]);
   const depth = (index) => stackOf(trace.steps[index].frame).length;
@@ -80,9 +81,12 @@
     find(".step-file").replaceChildren(code(`transformer_lib/${file}`), first === last ? `, line ${first}` : `, lines ${first} to ${last}`);
   }
 
+  /** A link to the section that explains an id; a call has met it and says what it is. */
   function linkTo(id) {
     const { says, place: where, href } = trace.ids[id];
-    return element("li", {}, element("a", { href, textContent: id }), `: ${says}, ${where}`);
+    const words = `: ${says}, ${where}`;
+    const link = element("a", { href, textContent: id, title: id + words });
+    return element("li", {}, link, step().call ? words : "");
   }
 
   function showWords(value) {
@@ -102,13 +106,13 @@
       words.push(element("p", {}, "Given: ", code(given.join(", "))));
     }
     const met = call ? step().ids : ids;
-    words.push(element("ul", { className: "step-ids" }, ...met.map(linkTo)));
+    words.push(element("ul", { className: call ? "step-ids" : "step-ids step-inline" }, ...met.map(linkTo)));
     find(".step-words").replaceChildren(...words);
   }
 
   function showNames(values, shown) {
     const buttons = values.map((value) => {
-      const button = element("button", { type: "button", textContent: value[0] === "return" ? "returned" : value[0] });
+      const button = element("button", { type: "button", textContent: nameOf(value) });
       button.setAttribute("aria-pressed", String(value === shown));
       button.addEventListener("click", () => {
         chosen = value[0];
@@ -117,7 +121,7 @@
       });
       return button;
     });
-    find(".step-names").replaceChildren(...buttons);
+    find(".step-names").replaceChildren(...(buttons.length > 1 ? buttons : []));
   }
 
   function showValue(value) {
@@ -128,7 +132,7 @@
     find(".step-choice span").textContent = view?.partAxis === "heads" ? "Head" : (view?.partAxis ?? "");
     part.replaceChildren(...parts.map((name, i) => new Option(name, String(i), false, i === head)));
     numbers.hidden = !view || !isFloat(view.type);
-    find(".step-shape").textContent = value ? shapeOf(value) : "No tensor is handed over.";
+    find(".step-shape").textContent = value ? `${nameOf(value)} ${shapeOf(value)}` : "No tensor is handed over.";
     find(".step-summary").textContent = view ? inWords(view) : "";
     if (view) {
       drawMap(find(".step-map"), view, head);
@@ -146,7 +150,7 @@
 
   function showNumbers() {
     numbers.querySelector(".live-scroll")?.remove();
-    const value = shownValue();
+    const value = trace && shownValue(); // without a trace a script or a print-out has opened the box
     if (numbers.open && value) {
       const box = element("div", { className: "live-scroll", tabIndex: 0, ariaLabel: "Numbers" }, numbersTable(matricesOf(value, trace), head));
       box.setAttribute("role", "region");
@@ -169,7 +173,7 @@
       button.classList.toggle("step-here", isHere);
       button.setAttribute("aria-current", isHere ? "step" : "false");
     }
-    const names = step().values.map(([name]) => (name === "return" ? "a value returned" : name)).join(", ");
+    const names = step().values.map(nameOf).join(", ");
     say(`Step ${at + 1} of ${trace.steps.length}: ${step().call ? `${functionOf(step().frame).name} is called` : names}`);
   }
 
