@@ -168,7 +168,7 @@
     showNames(step().values, value);
     showValue(value);
     range.value = String(at + 1);
-    for (const button of find(".step-breakpoints").children) {
+    for (const button of place.querySelectorAll(".step-breakpoints button")) {
       const isHere = step().ids.includes(button.dataset.id);
       button.classList.toggle("step-here", isHere);
       button.setAttribute("aria-current", isHere ? "step" : "false");
@@ -188,7 +188,7 @@
       button.addEventListener("click", () => go(later(meets(id)) < 0 ? first() : later(meets(id))));
       return button;
     });
-    find(".step-breakpoints").replaceChildren(...buttons);
+    find(".step-breakpoints").replaceChildren(element("span", { textContent: "Breakpoints" }), ...buttons);
     range.max = String(trace.steps.length);
     loadForm.hidden = true;
     bench.hidden = false;
