@@ -24,8 +24,8 @@ globalThis.LiveTranslator ??= {};
     const titles = [...Array(sizes.length - axes.length).fill(name), ...axes];
     const [rows, columns] = sizes.slice(-2);
     const chooser = sizes.slice(0, -2).findIndex((size) => size > 1);
-    const cut = (part) =>
-      Array.from({ length: rows }, (_, row) => values.slice((part * rows + row) * columns, (part * rows + row + 1) * columns));
+    const rowFrom = (start) => values.slice(start, start + columns);
+    const cut = (part) => Array.from({ length: rows }, (_, row) => rowFrom((part * rows + row) * columns));
     return {
       type,
       values,
@@ -55,7 +55,8 @@ globalThis.LiveTranslator ??= {};
     const ends = [least, most, middle].map((value) => written(value, type));
     const legend =
       columnNames.length > FEW
-        ? " A positive value fills the upper half of its cell, a negative one the lower half; the stronger the colour, the larger."
+        ? " A positive value fills the upper half of its cell, a negative one the lower half; " +
+          "the stronger the colour, the larger."
         : "";
     return `${values.length} values from ${ends[0]} to ${ends[1]}, mean ${ends[2]}.${legend}`;
   }
@@ -95,7 +96,8 @@ globalThis.LiveTranslator ??= {};
     });
     const largest = row.indexOf(Math.max(...row));
     canvas.setAttribute("role", "img");
-    canvas.ariaLabel = `${name}: ${row.length} values, the largest ${row[largest]} at ${view.axis} ${view.columnNames[largest]}`;
+    const where = `${view.axis} ${view.columnNames[largest]}`;
+    canvas.ariaLabel = `${name}: ${row.length} values, the largest ${row[largest]} at ${where}`;
     const read = (event) => {
       const { left, width } = canvas.getBoundingClientRect();
       const x = Math.max(0, Math.min(row.length - 1, Math.floor(((event.clientX - left) / width) * row.length)));
@@ -122,7 +124,8 @@ globalThis.LiveTranslator ??= {};
       strip(row, view.rowNames[i], view, paint, readout),
     ]);
     const last = view.columnNames.length - 1;
-    const scale = [view.columnNames[0], view.axis, view.columnNames[last]].map((text) => element("span", { textContent: text }));
+    const marks = [view.columnNames[0], view.axis, view.columnNames[last]];
+    const scale = marks.map((text) => element("span", { textContent: text }));
     const axis = element("div", { className: "step-axis" }, ...scale);
     place.replaceChildren(element("div", { className: "step-strips" }, ...strips, element("span"), axis), readout);
   }

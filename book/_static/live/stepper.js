@@ -5,7 +5,8 @@
   const { element, matricesOf, inWords, isFloat, drawMap, numbersTable } = LiveTranslator;
   const place = document.getElementById("live-stepper");
   const find = (selector) => place.querySelector(selector);
-  const [loadForm, bench, range, part, numbers] = [".live-load", ".live-bench", ".step-range", ".step-part", ".step-numbers"].map(find);
+  const [loadForm, bench, range] = [".live-load", ".live-bench", ".step-range"].map(find);
+  const [part, numbers] = [".step-part", ".step-numbers"].map(find);
 
   let trace = null;
   let at = 0; // the step that is shown
@@ -78,7 +79,8 @@
     listing.replaceChildren(element("pre", {}, ...rows));
     const current = listing.querySelector(".step-current");
     listing.scrollTop = current.offsetTop - listing.clientHeight / 3;
-    find(".step-file").replaceChildren(code(`transformer_lib/${file}`), first === last ? `, line ${first}` : `, lines ${first} to ${last}`);
+    const where = first === last ? `, line ${first}` : `, lines ${first} to ${last}`;
+    find(".step-file").replaceChildren(code(`transformer_lib/${file}`), where);
   }
 
   /** A link to the section that explains an id; a call has met it and says what it is. */
@@ -152,7 +154,8 @@
     numbers.querySelector(".live-scroll")?.remove();
     const value = trace && shownValue(); // without a trace a script or a print-out has opened the box
     if (numbers.open && value) {
-      const box = element("div", { className: "live-scroll", tabIndex: 0, ariaLabel: "Numbers" }, numbersTable(matricesOf(value, trace), head));
+      const table = numbersTable(matricesOf(value, trace), head);
+      const box = element("div", { className: "live-scroll", tabIndex: 0, ariaLabel: "Numbers" }, table);
       box.setAttribute("role", "region");
       numbers.append(box);
     }
