@@ -82,7 +82,8 @@ globalThis.LiveTranslator ??= {};
       return made;
     };
     const body = matrix.map((row, i) => element("tr", {}, heading(rowNames[i], "row"), ...row.map(cell)));
-    const head = element("tr", {}, element("td", { textContent: corner }), ...columnNames.map((n) => heading(n, "col")));
+    const titles = columnNames.map((name) => heading(name, "col"));
+    const head = element("tr", {}, element("td", { textContent: corner }), ...titles);
     return element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
   }
 
@@ -118,7 +119,8 @@ globalThis.LiveTranslator ??= {};
       place.replaceChildren(region);
       return;
     }
-    const readout = element("p", { className: "live-note", textContent: "Point at a cell, or tap it, to read its value." });
+    const invitation = "Point at a cell, or tap it, to read its value.";
+    const readout = element("p", { className: "live-note", textContent: invitation });
     const strips = matrix.flatMap((row, i) => [
       element("span", { textContent: view.rowNames[i] }),
       strip(row, view.rowNames[i], view, paint, readout),

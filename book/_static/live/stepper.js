@@ -69,7 +69,8 @@
     const listing = find(".step-listing");
     const rows = lines.map(([number, html]) => {
       const isCurrent = first <= number && number <= last;
-      const row = element("div", { className: isCurrent ? "step-line step-current" : "step-line", innerHTML: html || " " });
+      const className = isCurrent ? "step-line step-current" : "step-line";
+      const row = element("div", { className, innerHTML: html || " " });
       row.dataset.number = number;
       if (isCurrent) {
         row.setAttribute("aria-current", "step");
@@ -177,7 +178,8 @@
       button.setAttribute("aria-current", isHere ? "step" : "false");
     }
     const names = step().values.map(nameOf).join(", ");
-    say(`Step ${at + 1} of ${trace.steps.length}: ${step().call ? `${functionOf(step().frame).name} is called` : names}`);
+    const what = step().call ? `${functionOf(step().frame).name} is called` : names;
+    say(`Step ${at + 1} of ${trace.steps.length}: ${what}`);
   }
 
   // ── Loading ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -223,7 +225,8 @@
   }
 
   loadForm.hidden = false;
-  loadForm.querySelector("button").textContent = `Step through: load ${Math.round(Number(place.dataset.bytes) / 1000)} kB`;
+  const kilobytes = Math.round(Number(place.dataset.bytes) / 1000);
+  loadForm.querySelector("button").textContent = `Step through: load ${kilobytes} kB`;
   loadForm.addEventListener("submit", load);
   for (const name of Object.keys(moves)) {
     find(`.step-${name}`).addEventListener("click", () => move(name));
