@@ -382,6 +382,8 @@ def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
     assert link in markdown(convert("```{live-translator}\n```"))
     link = f"**[Train the model on the book's site]({SITE}page.html#live-training).**"
     assert link in markdown(convert("```{live-training} whole\n```"))
+    link = f"**[Step through the forward pass on the book's site]({SITE}page.html#live-stepper).**"
+    assert link in markdown(convert("```{live-stepper}\n```"))
 
 
 # ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────

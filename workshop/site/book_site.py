@@ -1,9 +1,9 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
 The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
-book_live.py and book_training.py (what runs in the browser), book_head.py (what others say of a page), book_report.py
-(links to the forms for a report), book_files.py (files beside the pages), book_weight.py (what a page weighs) and
-book_pages.py (the finished HTML).
+book_live.py, book_training.py and book_stepper.py (what runs in the browser), book_head.py (what others say of a page),
+book_report.py (links to the forms for a report), book_files.py (files beside the pages), book_weight.py (what a page
+weighs) and book_pages.py (the finished HTML).
 """
 
 import re
@@ -27,6 +27,7 @@ from workshop.site import (
     book_live,
     book_pages,
     book_report,
+    book_stepper,
     book_training,
     book_weight,
     tables,
@@ -182,12 +183,12 @@ def add_downloads(
 
 
 def write_payloads(app: Sphinx, exception: Exception | None) -> None:
-    """Write the scripts that are loaded on request: translators, and the steps of training."""
+    """Write the scripts that are loaded on request: translators, the steps of training, the trace of a forward pass."""
     if exception or app.builder.name != "html":
         return
     folder = Path(app.outdir, "_static", "live")
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (book_live.payloads() | book_training.payloads()).items():
+    for name, text in (book_live.payloads() | book_training.payloads() | book_stepper.payloads()).items():
         (folder / f"{name}.js").write_text(text, "utf-8")
 
 
@@ -205,6 +206,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("seeded-defects", SeededDefects)
     app.add_directive("live-translator", book_live.LiveTranslator)
     app.add_directive("live-training", book_training.LiveTraining)
+    app.add_directive("live-stepper", book_stepper.LiveStepper)
     app.add_directive("answers", book_answers.Answers)
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
@@ -218,6 +220,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", book_answers.add_scripts)
     app.connect("html-page-context", book_live.add_scripts)
     app.connect("html-page-context", book_training.add_scripts)
+    app.connect("html-page-context", book_stepper.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", add_head)
     app.connect("html-page-context", add_reports, priority=900)

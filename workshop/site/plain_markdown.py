@@ -168,6 +168,7 @@ class Plain:
             "figure": self.figure,
             "hint": self.hint,
             "literalinclude": self.listing,
+            "live-stepper": lambda _block: self.live("Step through the forward pass", "live-stepper"),
             "live-training": lambda _block: self.live("Train the model", "live-training"),
             "live-translator": lambda _block: self.live("Open the translator", "live-translator"),
             "rubric": self.body,

@@ -132,5 +132,6 @@ globalThis.LiveTranslator ??= {};
     table.replaceChildren(caption, element("thead", {}, head), element("tbody", {}, ...body));
   }
 
-  Object.assign(LiveTranslator, { axes, buildGrid, drawGrid, markHeads, drawLarge, drawMost, element });
+  const shared = { axes, buildGrid, drawGrid, markHeads, drawLarge, drawMost, element, mixed, css, inkOn };
+  Object.assign(LiveTranslator, shared);
 })();

@@ -1,4 +1,5 @@
-/* Loading on request: ONNX Runtime and a translator or a step of training, each a script that hands its content to `receive`.
+/* Loading on request: ONNX Runtime, a translator, a step of training, a trace, each a script that hands its content to
+   `receive`.
 
    Scripts, because a page opened from a file may load scripts but may not fetch; so there is one way for both. */
 "use strict";
@@ -58,16 +59,22 @@ globalThis.LiveTranslator ??= {};
     };
   }
 
+  /** What the script of this name hands over. */
+  async function loadContent(folder, name) {
+    await loadScript(`${folder}live/${name}.js`, () => received.has(name));
+    return received.get(name);
+  }
+
   let runtime = null;
 
-  /** What the script of this name hands over; the runtime is there then too. Loads what is not there yet. */
+  /** The same, and the runtime is there then too. Loads what is not there yet. */
   async function load(folder, name) {
     runtime ??= startRuntime(folder).catch((error) => {
       runtime = null;
       throw error;
     });
-    await Promise.all([runtime, loadScript(`${folder}live/${name}.js`, () => received.has(name))]);
-    return received.get(name);
+    const [content] = await Promise.all([loadContent(folder, name), runtime]);
+    return content;
   }
 
   const makeSession = async (letters) =>
@@ -177,5 +184,5 @@ globalThis.LiveTranslator ??= {};
     );
   }
 
-  Object.assign(LiveTranslator, { receive, load, makeSession, loadTranslator });
+  Object.assign(LiveTranslator, { receive, loadContent, load, makeSession, loadTranslator });
 })();
