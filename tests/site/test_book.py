@@ -159,7 +159,9 @@ def test_the_readme_says_what_the_command_reached():
         score, counted = scores[run["chosen"]]["cased"], scores[published_with or run["chosen"]][way]["bleu"]
         assert f"| {name} | {run['epochs']:.0f} | **{score['bleu']}** | {counted}, " in readme
         assert f"`{score['signature']}`" in readme
-        assert 115 < run["trained"]["seconds"] / 60 < 135  # two hours
+        assert 2.8 < run["seconds_in_steps"] / 3600 < 3.7  # three, and three and a half hours
+        perplexities = run["validation"]["perplexity"]
+        assert len(perplexities) - 1 - perplexities.index(min(perplexities)) >= recorded["config"]["patience"]
         assert f"({run['trained']['date']}, {run['parameters'] / 1e6:.1f} million parameters)" in readme
 
 
