@@ -77,6 +77,7 @@ def test_the_queue_survives_a_kill_and_keeps_to_the_code_it_began_with(repositor
     os.killpg(int((folder / "worker").read_text()), signal.SIGKILL)
     assert "cut" in wait_for(repository, "nothing runs")
     (repository / "code.txt").write_text("new")  # work in the repository goes on
+    (folder / "first" / "clone" / "code.txt").write_text("what the run itself wrote over a file of the repository")
     said = queue(repository, "start", "--cores", "2")
     assert "not committed" in said.stderr
     said = wait_for(repository, "nothing runs")

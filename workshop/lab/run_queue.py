@@ -89,6 +89,8 @@ def perform(entry: Entry) -> None:
         shared.mkdir(exist_ok=True)
         (part / "checkpoints").symlink_to(shared.resolve(), target_is_directory=True)
         part.rename(entry.clone)
+    # A result that an earlier end of the run wrote would make the commit of the next record "dirty".
+    subprocess.run(["git", "checkout", "--quiet", "--", "."], cwd=entry.clone, check=True)
     before, started = entry.state["seconds"], time.monotonic()
     environment = os.environ | MALLOC | {"PYTHONPATH": str(entry.clone), "OMP_NUM_THREADS": "1"}
     with (entry.folder / "log.txt").open("ab") as log:
