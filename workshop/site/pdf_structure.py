@@ -26,6 +26,15 @@ def dictionary(**entries: Any) -> DictionaryObject:
     return DictionaryObject({NameObject(f"/{name}"): value for name, value in entries.items()})
 
 
+def shortened(element: DictionaryObject, kids: ArrayObject) -> ArrayObject:
+    """Kids, with pieces of content as bare numbers where they stand on the element's page, to save bytes."""
+    marks = [kid for kid in kids if isinstance(kid, DictionaryObject) and "/MCID" in kid]
+    if marks and "/Pg" not in element:
+        element[NameObject("/Pg")] = marks[0].raw_get("/Pg")
+    own = [kid for kid in marks if kid.raw_get("/Pg") == element.raw_get("/Pg")]
+    return ArrayObject(kid["/MCID"] if any(kid is mark for mark in own) else kid for kid in kids)
+
+
 class Copy:
     """The structure of one print on its way into the joined file, without elements that say nothing."""
 
@@ -48,8 +57,10 @@ class Copy:
     def copies(self, value: Any, above: DictionaryObject, parent: Any) -> list[Any]:
         """An element with all below it, or the mark of a piece of content; nothing of what stands on a dropped page."""
         old = value.get_object()
-        if isinstance(old, NumberObject):  # the number of a piece of content on the page of the element above
-            old = dictionary(Type=NameObject("/MCR"), MCID=old, Pg=above.raw_get("/Pg"))
+        if isinstance(old, NumberObject):  # a piece of content, alone or with more words
+            old = dictionary(Type=NameObject("/MCR"), MCID=old)
+        if "/MCID" in old and "/Pg" not in old:  # on the page of the element above
+            old = DictionaryObject({**old, NameObject("/Pg"): above.raw_get("/Pg")})
         pointed = {key: old.raw_get(key).idnum for key in ("/Pg", "/Obj") if key in old}
         if not self.moved.keys() >= set(pointed.values()):
             return []
@@ -61,7 +72,7 @@ class Copy:
         if "/S" not in old:
             return [new]
         self.moved[value.idnum] = reference = self.writer._add_object(new)
-        new.update(dictionary(P=parent, K=self.kids(old, reference)))
+        new.update(dictionary(P=parent, K=shortened(new, self.kids(old, reference))))
         return [reference]
 
     def owner(self, value: Any) -> Any:
