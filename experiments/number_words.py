@@ -34,24 +34,17 @@ def train(folder: Path, seed: int) -> None:
         raise SystemExit(status)
 
 
-def ship(folder: Path) -> dict[str, Any]:
-    """Pack the last checkpoint, and score what was packed."""
-    Translator.load(folder).pack(PRETRAINED / NAME)
-    packed = Translator.load(PRETRAINED / NAME)
+def ship(folder: Path, name: str, parts: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
+    """Pack the last checkpoint under this name, and score what was packed on each part."""
+    Translator.load(folder).pack(PRETRAINED / name)
+    packed = Translator.load(PRETRAINED / name)
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
-    scores = {split: packed.score(load_pairs("number_words", split, "en", "de")) for split in ("val", "test")}
-    sizes = {path.name: path.stat().st_size for path in sorted((PRETRAINED / NAME).glob("*.[js]*"))}
     return {
-        "what": f"the translator {NAME} that comes with the package: numbers up to 999,999 in words",
-        "data": "the package's own generator; test scored once, after training",
-        "corpus": CORPUS,
-        "model": MODEL,
-        "training": TRAINING,
         "parameters": count_parameters(packed.model),
-        "bytes": sizes,
+        "bytes": {path.name: path.stat().st_size for path in sorted((PRETRAINED / name).glob("*.[js]*"))},
         "target_tokens_seen": sum(line["target_tokens"] for line in lines),
         "val_perplexity": lines[-1]["val_perplexity"],
-        "exact_match": {split: score.exact_match for split, score in scores.items()},
+        "exact_match": {part: packed.score(pairs).exact_match for part, pairs in parts.items()},
     }
 
 
@@ -86,7 +79,15 @@ def main() -> None:
     torch.set_num_threads(1)  # so small a model gains nothing from two
     with tempfile.TemporaryDirectory() as folder:
         train(Path(folder, "run"), seed)
-        result = ship(Path(folder, "run"))
+        parts = {part: load_pairs("number_words", part, "en", "de") for part in ("val", "test")}
+        result = {
+            "what": f"the translator {NAME} that comes with the package: numbers up to 999,999 in words",
+            "data": "the package's own generator; test scored once, after training",
+            "corpus": CORPUS,
+            "model": MODEL,
+            "training": TRAINING,
+            **ship(Path(folder, "run"), NAME, parts),
+        }
     result["vocabulary"] = len(Translator.load(PRETRAINED / NAME).source_tokenizer) - 4  # without the special tokens
     result |= provenance(seed, time.monotonic() - started)
     (PRETRAINED / NAME / "README.md").write_text(card(result), encoding="utf-8")
