@@ -24,8 +24,8 @@ from transformer_lib.run.translator import PRETRAINED, Translator
 from workshop.lab.provenance import provenance, write_result
 
 NAME = "parser_en_en"
-MODEL = ["d_model=64", "d_ff=128", "num_layers=2", "num_heads=4", "d_k=16", "d_v=16", "p_drop=0.0"]
-TRAINING = ["num_steps=2500", "batch_tokens=1000", "warmup_steps=800", "epsilon_ls=0.0"]
+MODEL = ["d_model=64", "d_ff=128", "num_layers=2", "num_heads=4", "d_k=16", "d_v=16", "p_drop=0.0", "norm_order=pre"]
+TRAINING = ["num_steps=3000", "batch_tokens=1000", "warmup_steps=800", "epsilon_ls=0.0"]
 LONGEST = 16  # words
 PARTS = {"train": 5000, "val": 200, "test": 500}  # sentences
 PEOPLE, TOOLS, WORN = "girl boy king queen doctor baker", "telescope camera lens", "hat beard coat"

@@ -586,6 +586,34 @@ def two_orders(c: Canvas) -> None:
     c.text(180, 367, "nothing moves", SMALL)
 
 
+def tree_to_tokens(c: Canvas) -> None:
+    words = dict(zip(("The", "cat", "sat", "on", "mats"), (66, 126, 190, 250, 312), strict=True))
+    labels = {"S": (143, 80), "NP": (96, 128), "VP": (214, 128), "PP": (272, 176), "NP ": (312, 224)}
+    at = labels | {word: (x, 272) for word, x in words.items()}
+    for pair in ("S|NP", "S|VP", "NP|The", "NP|cat", "VP|sat", "VP|PP", "PP|on", "PP|NP ", "NP |mats"):
+        (x, y), (to, end) = (at[name] for name in pair.split("|"))
+        c.path(f"M{x} {y + 12}L{to} {end - 12}")
+    walk = ("S", "NP", "The", "cat", "/NP", "VP", "sat", "PP", "on", "NP ", "mats", "/NP ", "/PP", "/VP", "/S")
+    for i, name in enumerate(walk):
+        x, y = at[name.removeprefix("/")]
+        place, column, row = str(i + 1), 29 + 43 * (i % 8), 352 + 62 * (i // 8)
+        if name in words:
+            c.text(x, y + 4, name, bold=True)
+            c.text(x, y + 20, place, SMALL)
+        elif name[0] == "/":
+            c.text(x + 23, y + 4, place, SMALL, "start")
+        else:
+            c.box(x, y, 36, 24, name.strip())
+            c.text(x - 23, y + 4, place, SMALL, "end")
+        if name in words:
+            c.text(column, row + 4, "XX")
+        else:
+            c.box(column, row, 39, 24, f"{')' if name[0] == '/' else '('}{name.strip(' /')}")
+        c.text(column, row + 26, place, SMALL)
+    c.arrow((180, 300), (180, 328))
+    c.text(188, 316, "written down along the walk", SMALL, "start")
+
+
 DRAWINGS = (
     transformer,
     recurrence,
@@ -604,6 +632,7 @@ DRAWINGS = (
     decoding_step,
     then_and_now,
     two_orders,
+    tree_to_tokens,
 )
 
 
