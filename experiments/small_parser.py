@@ -27,6 +27,7 @@ NAME = "parser_en_en"
 MODEL = ["d_model=64", "d_ff=128", "num_layers=2", "num_heads=4", "d_k=16", "d_v=16", "p_drop=0.0", "norm_order=pre"]
 TRAINING = ["num_steps=3000", "batch_tokens=1000", "warmup_steps=800", "epsilon_ls=0.0"]
 LONGEST = 16  # words
+SHOWN = 100  # test sentences whose trees are written down
 PARTS = {"train": 5000, "val": 200, "test": 500}  # sentences
 PEOPLE, TOOLS, WORN = "girl boy king queen doctor baker", "telescope camera lens", "hat beard coat"
 SLEPT, SAW = "slept laughed sang", "saw watched found"
@@ -114,8 +115,8 @@ vocabularies. {", ".join(result["model"])};
 Of {PARTS["test"]} sentences that training never saw, {100 * result["exact_match"]["test"]:.1f} % get exactly their tree
 (recorded {result["date"]}).
 
-It knows {result["vocabulary"]} words and sentences of up to {LONGEST} words from a grammar of its own, and nothing else
-of English.
+It knows {result["vocabulary"]} words and sentences of up to {LONGEST} words from a grammar of its own, nothing else of
+English. In that grammar what one wears belongs to a person and a tool to what is done; real English leaves both open.
 """
 
 
@@ -136,7 +137,12 @@ def main() -> None:
             "training": TRAINING,
             **ship(Path(name, "run"), NAME, {part: pairs(part) for part in ("val", "test")}),
         }
-    result["vocabulary"] = len(Translator.load(PRETRAINED / NAME).source_tokenizer) - 4  # without the special tokens
+    packed, shown = Translator.load(PRETRAINED / NAME), pairs("test")[:SHOWN]
+    result["vocabulary"] = len(packed.source_tokenizer) - 4  # without the special tokens
+    result["examples"] = [
+        {"source": source, "reference": tree, "hypothesis": written}
+        for (source, tree), written in zip(shown, packed.translate([source for source, _ in shown]), strict=True)
+    ]
     result |= provenance(seed, time.monotonic() - started)
     (PRETRAINED / NAME / "README.md").write_text(card(result), encoding="utf-8")
     print(f"exact match {result['exact_match']}, written to {write_result(NAME, result).name} and {NAME}/")
