@@ -4,7 +4,9 @@
 
 The sentences are synthetic: words of a Zipf distribution, as many of them in a sentence as WMT14's English and German
 have on average (4.5 million pairs of 116 and 110 million words; Luong et al., 2015). Each part runs in a process of its
-own, which says at its end how much memory it held at most; that is read from /proc, so Linux alone can run this.
+own, which says at its end how much memory it held at most; that is read from /proc, so Linux alone can run this. Beside
+the seconds stand those in which the processor worked for this process: other programs on the machine lengthen the
+former more than the latter.
 """
 
 import argparse
@@ -67,6 +69,11 @@ def memory() -> dict[str, int]:
     return {name: int(fields[field].split()[0]) // 1024 for name, field in names.items()}
 
 
+def clock() -> np.ndarray:
+    """Seconds on the wall, and seconds in which the processor worked for this process."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
 def imports(_folder: Path, _skip: int) -> dict[str, Any]:
     """Nothing: what a process holds before it has a corpus."""
     return memory()
@@ -76,19 +83,22 @@ def prepare(folder: Path, _skip: int) -> dict[str, Any]:
     """Read and split the text, make the vocabulary, write the ids, as `train` does."""
     files = [str(folder / name) for name in ("train.en", "train.de")]
     config = RunConfig(data=files, source="en", target="de", tokenizer="space", model=MODEL, training=TRAINING)
-    seconds, started = {}, time.perf_counter()
+    times = [clock()]
     corpus = read_corpus(config)
-    seconds["read_and_split"] = time.perf_counter() - started
+    times.append(clock())
     translator = new_translator(config, corpus)
     translator.save(folder)
-    seconds["vocabulary"] = time.perf_counter() - started - sum(seconds.values())
+    times.append(clock())
     found = encode_once(folder, translator, corpus, first=True)
-    seconds["encode"] = time.perf_counter() - started - sum(seconds.values())
+    times.append(clock())
+    wall, cpu = (
+        dict(zip(("read_and_split", "vocabulary", "encode"), column, strict=True))
+        for column in np.diff(times, axis=0).round(1).T.tolist()
+    )
     on_disk = sum(path.stat().st_size for path in (folder / ENCODED).iterdir()) // 2**20
     means = found.lengths.mean(axis=1).round(2).tolist()
-    rounded = {name: round(value, 1) for name, value in seconds.items()}
     size = {"pairs": len(found), "tokens_per_sentence": means, "vocabulary": len(translator.source_tokenizer)}
-    return {**size, "encoded_mib": on_disk, "seconds": rounded, **memory()}
+    return {**size, "encoded_mib": on_disk, "seconds": wall, "cpu_seconds": cpu, **memory()}
 
 
 def batches_of(folder: Path, skip: int) -> Iterator[Batch]:
@@ -98,23 +108,24 @@ def batches_of(folder: Path, skip: int) -> Iterator[Batch]:
 
 def batches(folder: Path, skip: int) -> dict[str, Any]:
     """The first batches from one on: how long until the first, and which they are."""
-    started = time.perf_counter()
+    started = clock()
     found = batches_of(folder, skip)
     first = next(found)
-    seconds = time.perf_counter() - started
+    wall, cpu = (clock() - started).round(2).tolist()
     sha256 = hashlib.sha256()
     for batch in itertools.chain([first], itertools.islice(found, FIRST - 1)):
         for array in (batch.source, batch.target_input, batch.target_output):
             sha256.update(array.numpy().tobytes())
-    return {"seconds_to_first_batch": round(seconds, 2), "sha256": sha256.hexdigest(), **memory()}
+    seconds = {"seconds_to_first_batch": wall, "cpu_seconds_to_first_batch": cpu}
+    return {**seconds, "sha256": sha256.hexdigest(), **memory()}
 
 
 def epoch(folder: Path, _skip: int) -> dict[str, Any]:
     """All batches of an epoch, one after the other."""
-    started, count = time.perf_counter(), len(batch_plan(EncodedPairs(folder / ENCODED), TRAINING.batch_tokens, SEED))
+    started, count = clock(), len(batch_plan(EncodedPairs(folder / ENCODED), TRAINING.batch_tokens, SEED))
     tokens = sum(batch.target_tokens for batch in itertools.islice(batches_of(folder, 0), count))
-    seconds = time.perf_counter() - started
-    return {"batches": count, "target_tokens": tokens, "seconds": round(seconds, 1), **memory()}
+    wall, cpu = (clock() - started).round(1).tolist()
+    return {"batches": count, "target_tokens": tokens, "seconds": wall, "cpu_seconds": cpu, **memory()}
 
 
 PARTS = {"imports": imports, "prepare": prepare, "batches": batches, "epoch": epoch}

@@ -93,13 +93,11 @@ def attention_explorer(
     *,
     title: str,
     description: str,
-    cell: int = 34,
 ):
     """An Altair grid of one head's weights; lists choose the sentence, the attention and the head.
 
     Args:
         sentences: name → (weights, source, written) as in attention_records.
-        cell: side of a cell in pixels.
     """
     import altair as alt
 
@@ -148,7 +146,7 @@ def attention_explorer(
         text=alt.Text("w:Q", format=".2f"),
         color=alt.condition(f"datum.w > {WHITE_FROM}", alt.value("white"), alt.value(COLOURS[0])),
     )
-    size = {"width": alt.Step(cell), "height": alt.Step(cell)}
+    size = {"width": alt.Step(34), "height": alt.Step(34)}  # pixels of a cell
     chart = (squares + written_in).properties(title=title, description=description, **size).add_params(*picks)
     return _styled(alt, chart)
 
@@ -162,7 +160,6 @@ def line_chart(
     y_title: str,
     log_x: bool = False,
     log_y: bool = False,
-    width: int = 520,
     height: int = 280,
 ):
     """An Altair chart of named lines that differ in dash as well as in colour; pointing at a line reads its values."""
@@ -192,7 +189,7 @@ def line_chart(
                 alt.Tooltip("y:Q", title=y_title, format=".4~g"),
             ],
         )
-        .properties(title=title, description=description, width=width, height=height)
+        .properties(title=title, description=description, width=520, height=height)
     )
     return _styled(alt, chart)
 

@@ -1,4 +1,5 @@
 import itertools
+import random
 import threading
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from transformer_lib import reference
 from transformer_lib.data import in_background, make_batch, token_batches
+from transformer_lib.data.batches import batch_plan
 
 SENTENCE = st.lists(st.integers(3, 50), min_size=1, max_size=12)
 PAIRS = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=40)
@@ -48,6 +50,39 @@ def test_every_pair_comes_once_and_no_batch_is_too_big(pairs, limit, seed):
         for source, target in zip(*sides, strict=True):
             seen.append((source[: source.index(2)], target[: target.index(2)]))
     assert sorted(seen) == sorted(pairs)
+
+
+def plan_by_loops(pairs, batch_tokens, seed, noise):
+    generator = random.Random(seed)
+    order = list(range(len(pairs)))
+    generator.shuffle(order)
+    key = {i: (len(pairs[i][1]) + (generator.uniform(-noise, noise) if noise else 0), len(pairs[i][0])) for i in order}
+    groups, widest = [[]], 0
+    for i in sorted(order, key=lambda i: key[i]):
+        width = max(map(len, pairs[i])) + 1
+        if groups[-1] and (len(groups[-1]) + 1) * max(widest, width) > batch_tokens:
+            groups.append([])
+            widest = 0
+        groups[-1].append(i)
+        widest = max(widest, width)
+    generator.shuffle(groups)
+    return groups
+
+
+@pytest.mark.paper("batching")
+@given(PAIRS, st.integers(13, 200), st.integers(0, 10**7), st.sampled_from([0.0, 2.5]))
+@settings(max_examples=60, deadline=None)
+def test_the_plan_of_an_epoch_equals_the_loops(pairs, batch_tokens, seed, noise):
+    plan = [group.tolist() for group in batch_plan(pairs, batch_tokens, seed, noise)]
+    assert plan == plan_by_loops(pairs, batch_tokens, seed, noise)
+
+
+@pytest.mark.paper("batching")
+@pytest.mark.parametrize("longest", [250, 300, 70_000])  # lengths of one byte, of two, of four
+def test_sentences_of_any_length_are_planned_as_by_the_loops(longest):
+    pairs = [([3] * (longest - i % 7), [4] * (longest - i % 5 if i % 2 else i)) for i in range(12)]
+    plan = [group.tolist() for group in batch_plan(pairs, 3 * longest, seed=1)]
+    assert plan == plan_by_loops(pairs, 3 * longest, 1, 0.0)
 
 
 @pytest.mark.paper("batching")

@@ -88,7 +88,8 @@ class WordTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of the words; a word outside the vocabulary is `<unk>`."""
-        return [self.vocabulary.ids.get(word, UNK_ID) for word in self._split(text)]
+        id_of = self.vocabulary.ids.get
+        return [id_of(word, UNK_ID) for word in self._split(text)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words up to `<eos>`, joined by spaces."""

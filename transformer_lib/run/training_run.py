@@ -240,7 +240,7 @@ def new_translator(config: RunConfig, pairs: Iterable[Pair]) -> Translator:
             tokenizers = [train_tokenizer("spacy", texts(side), code, 0) for side, code in enumerate(languages)]
             sizes["source_vocabulary_size"] = len(tokenizers[0])
         else:
-            both = itertools.chain(texts(0), texts(1))
+            both = itertools.chain.from_iterable(pairs)
             tokenizers = [train_tokenizer(config.tokenizer, both, None, config.vocabulary_size)] * 2
     except ValueError as error:
         if isinstance(config.data, str):

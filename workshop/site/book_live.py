@@ -9,6 +9,7 @@ import gzip
 import html
 import json
 import random
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -28,7 +29,18 @@ RESULTS = ROOT / "experiments" / "results"
 RUNTIME = STATIC / "vendor" / "onnxruntime"
 PRETRAINED = ROOT / "transformer_lib" / "pretrained"
 TEMPLATE = Path(__file__).with_name("live_translator.html")
-SCRIPTS = ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "hundred", "surgery", "live")
+# For each place, the styles and the scripts of a page on which it stands.
+PLACES = {
+    "live-translator": (
+        ("live",),
+        ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "hundred", "surgery", "live"),
+    ),
+    "live-training": (
+        ("live", "training"),
+        ("runtime", "heat_maps", *(f"training_{name}" for name in ("task", "run", "chart", "view", "page"))),
+    ),
+    "live-stepper": (("live", "stepper"), ("runtime", "heat_maps", "step_values", "stepper")),
+}
 TRANSLATORS = {
     "number_words_en_de": "Number words, English to German",
     "tatoeba_de_en": "Everyday sentences, German to English",
@@ -113,19 +125,26 @@ def page_html(static: str) -> str:
     return template.substitute(static=static, choices=choices, files=files, runtime_bytes=sizes["onnxruntime"])
 
 
+def placed(directive: SphinxDirective, files: Iterable[Path], page_html: Callable[..., str], *kind: str) -> list[Any]:
+    """The HTML of a live part, for the page on which the directive stands; the files are those it is made from."""
+    for file in files:
+        directive.env.note_dependency(str(file))
+    depth = directive.env.docname.count("/")
+    return [nodes.raw("", page_html("../" * depth + "_static/", *kind), format="html")]
+
+
 class LiveTranslator(SphinxDirective):
     """`{live-translator}`: the translator; the notebooks link to it."""
 
     def run(self) -> list[nodes.Node]:
-        for file in (TEMPLATE, STATIC / "live" / "provenance.json"):
-            self.env.note_dependency(str(file))
-        depth = self.env.docname.count("/")
-        return [nodes.raw("", page_html("../" * depth + "_static/"), format="html")]
+        return placed(self, (TEMPLATE, STATIC / "live" / "provenance.json"), page_html)
 
 
 def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load the page's own scripts and styles where the translator stands."""
-    if 'id="live-translator"' in context.get("body", ""):
-        app.add_css_file("live/live.css")
-        for name in SCRIPTS:
-            app.add_js_file(f"live/{name}.js", loading_method="defer")
+    """Load the scripts and styles of the live parts that stand on the page."""
+    for place, (styles, scripts) in PLACES.items():
+        if f'id="{place}"' in context.get("body", ""):
+            for name in styles:
+                app.add_css_file(f"live/{name}.css")
+            for name in scripts:
+                app.add_js_file(f"live/{name}.js", loading_method="defer")

@@ -219,8 +219,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", book_charts.add_scripts)
     app.connect("html-page-context", book_answers.add_scripts)
     app.connect("html-page-context", book_live.add_scripts)
-    app.connect("html-page-context", book_training.add_scripts)
-    app.connect("html-page-context", book_stepper.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", add_head)
     app.connect("html-page-context", add_reports, priority=900)

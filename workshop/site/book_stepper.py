@@ -13,19 +13,17 @@ from docutils import nodes
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from torch import Tensor
 
 from workshop.lab.correspondence import chapters
 from workshop.lab.paper_ids import PAPER_IDS
-from workshop.site.book_live import script
+from workshop.site.book_live import placed, script
 from workshop.site.forward_functions import Function, functions
 from workshop.site.forward_trace import CHAPTER, Step, Trace, chapter, sentence, trace
 
 TEMPLATE = Path(__file__).with_name("live_stepper.html")
 TERMS = Path(__file__).with_name("forward_terms.toml")
-SCRIPTS = ("runtime", "heat_maps", "step_values", "stepper")
 NAME = "forward_trace"
 DIGITS = 4  # significant ones, of every number on the page
 
@@ -144,16 +142,5 @@ class LiveStepper(SphinxDirective):
     """`{live-stepper}`: the place; the notebooks link to it."""
 
     def run(self) -> list[nodes.Node]:
-        for file in (TEMPLATE, TERMS, CHAPTER, *{function.file for function in functions().values()}):
-            self.env.note_dependency(str(file))
-        depth = self.env.docname.count("/")
-        return [nodes.raw("", page_html("../" * depth + "_static/"), format="html")]
-
-
-def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load the page's own scripts and styles where the place is."""
-    if 'id="live-stepper"' in context.get("body", ""):
-        app.add_css_file("live/live.css")
-        app.add_css_file("live/stepper.css")
-        for name in SCRIPTS:
-            app.add_js_file(f"live/{name}.js", loading_method="defer")
+        shown = {function.file for function in functions().values()}
+        return placed(self, (TEMPLATE, TERMS, CHAPTER, *shown), page_html)

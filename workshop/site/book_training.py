@@ -10,17 +10,14 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from workshop.site import book_live
-from workshop.site.book_live import STATIC, letters, script
+from workshop.site.book_live import STATIC, letters, placed, script
 
 TRAINING = STATIC / "live" / "training"
 RECORD, TASK = TRAINING / "provenance.json", TRAINING / "task.json"
 TEMPLATE = Path(__file__).with_name("live_training.html")
-NAMES = ("task", "run", "chart", "view", "page")
-SCRIPTS = ("runtime", "heat_maps", *(f"training_{name}" for name in NAMES))
 WITHHELD = "21, 38, 47, 52, 56, 63, 74, 85, 89, 96"
 OWN_PAIRS = "one hundred = ein hundert\ngood morning = guten Morgen"
 
@@ -133,16 +130,4 @@ class LiveTraining(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         kind = directives.choice(self.arguments[0], tuple(LEGENDS))
-        for file in (TEMPLATE, RECORD, TASK):
-            self.env.note_dependency(str(file))
-        depth = self.env.docname.count("/")
-        return [nodes.raw("", page_html("../" * depth + "_static/", kind), format="html")]
-
-
-def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load the page's own scripts and styles where the place is."""
-    if 'id="live-training"' in context.get("body", ""):
-        app.add_css_file("live/live.css")
-        app.add_css_file("live/training.css")
-        for name in SCRIPTS:
-            app.add_js_file(f"live/{name}.js", loading_method="defer")
+        return placed(self, (TEMPLATE, RECORD, TASK), page_html, kind)
