@@ -115,7 +115,7 @@ vocabularies. {", ".join(result["model"])};
 Of {PARTS["test"]} sentences that training never saw, {100 * result["exact_match"]["test"]:.1f} % get exactly their tree
 (recorded {result["date"]}).
 
-It knows {result["vocabulary"]} words and sentences of up to {LONGEST} words from a grammar of its own, nothing else of
+It knows {result["words"]} words and sentences of up to {LONGEST} words from a grammar of its own, nothing else of
 English. In that grammar what one wears belongs to a person and a tool to what is done; real English leaves both open.
 """
 
@@ -138,7 +138,7 @@ def main() -> None:
             **ship(Path(name, "run"), NAME, {part: pairs(part) for part in ("val", "test")}),
         }
     packed, shown = Translator.load(PRETRAINED / NAME), pairs("test")[:SHOWN]
-    result["vocabulary"] = len(packed.source_tokenizer) - 4  # without the special tokens
+    result["words"] = len({word for words, _ in pairs("train") for word in words.split()})
     result["examples"] = [
         {"source": source, "reference": tree, "hypothesis": written}
         for (source, tree), written in zip(shown, packed.translate([source for source, _ in shown]), strict=True)
