@@ -6,9 +6,7 @@ const CHARTS = new Map();
 // Below this width of the plot a chart says nothing; it scrolls in its box instead. A chart whose words would run into
 // each other names a width of its own: `.properties(usermeta={"narrowest": 448})`.
 const NARROWEST_PLOT = 140;
-// Cells with numbers in them may lose this share of their width, and a whole drawing this share of its size; below it
-// their digits cannot be read.
-const NARROWEST_CELL = 0.7;
+// Panels are drawn smaller as a whole, down to this share; below it their words cannot be read.
 const SMALLEST_SCALE = 0.9;
 
 /* The parts of a specification that draw: layers, panels, or the whole. */
@@ -17,12 +15,23 @@ function units(spec) {
   return parts ? parts.flatMap((part) => units({ ...part, encoding: { ...spec.encoding, ...part.encoding } })) : [spec];
 }
 
-/* The least width of the plot; that of panels is not one number. */
-function narrowest(spec) {
-  if (typeof spec.width !== "number") return Infinity;
+/* The lengths of the words of a part of a drawing, in letters. */
+function lengths(result, part) {
+  return [...result.canvas.querySelectorAll(`${part} text`)].map((text) => text.textContent.length);
+}
+
+/* The chart with its plot narrower by so many pixels, or nothing where that leaves a plot that says nothing, or cells
+   narrower than the numbers in them or below them, of 6 pixels a letter. Panels have no one width. */
+function narrowed(spec, excess, result) {
   const isCell = ({ encoding, mark }) =>
     ["ordinal", "nominal"].includes(encoding?.x?.type) && (mark.type ?? mark) === "rect";
-  return spec.usermeta?.narrowest ?? (units(spec).some(isCell) ? NARROWEST_CELL * spec.width : NARROWEST_PLOT);
+  const columns = units(spec).some(isCell) ? lengths(result, '[aria-label^="X-axis"] .role-axis-label') : [];
+  const numbers = lengths(result, ".mark-text.role-mark");
+  const cells = columns.length * (6 * Math.max(...(numbers.length ? numbers : columns)) + 2);
+  const least = spec.usermeta?.narrowest ?? (columns.length ? cells : NARROWEST_PLOT);
+  const step = spec.width?.step;
+  const width = Math.floor((step ? step * columns.length : spec.width) - excess);
+  return width >= least ? { ...spec, width: step ? { step: Math.floor(width / columns.length) } : width } : null;
 }
 
 /* A title of several lines where one is wider than the plot; a letter is about 8 pixels wide. */
@@ -38,13 +47,18 @@ function wrapped(title, width) {
 
 /* The chart with its title in lines, its legend below, and only as many panels in a row as the room holds. */
 function folded(spec, room, result) {
-  const names = [...result.canvas.querySelectorAll(".role-legend-label text")].map((text) => text.textContent.length);
-  const below = { orient: "bottom", columns: Math.max(1, Math.min(3, Math.floor(room / (40 + 7 * Math.max(...names))))) };
+  const entry = 40 + 7 * Math.max(...lengths(result, ".role-legend-label"));
+  const below = { orient: "bottom", columns: Math.max(1, Math.min(3, Math.floor((room - 80) / entry))) };
   const moved = (key, value) => (key === "legend" && value ? { ...value, ...below } : value);
-  const { hconcat, ...whole } = JSON.parse(JSON.stringify(spec, moved));
+  const { hconcat, config, ...whole } = JSON.parse(JSON.stringify(spec, moved));
   const panels = hconcat && { concat: hconcat, columns: Math.floor((hconcat.length * room) / widthOf(result)) || 1 };
   const title = typeof spec.title === "object" ? spec.title : { text: spec.title ?? "" };
-  return { ...whole, ...panels, title: { ...title, text: wrapped(title.text, room - 20) } };
+  return {
+    ...whole,
+    ...panels,
+    config: { ...config, legend: { ...config?.legend, ...below } },
+    title: { ...title, text: wrapped(title.text, room - 20) },
+  };
 }
 
 /* The controls of a chart: signals that an input sets. */
@@ -76,8 +90,8 @@ async function fitted(place, spec, theme) {
   if (widthOf(result) <= room) return result;
   const narrow = folded(spec, room, result);
   await redraw(narrow);
-  const width = Math.floor(spec.width - (widthOf(result) - room));
-  if (widthOf(result) > room && width >= narrowest(spec)) await redraw({ ...narrow, width });
+  const narrower = widthOf(result) > room && narrowed(narrow, widthOf(result) - room, result);
+  if (narrower) await redraw(narrower);
   const scale = room / widthOf(result);
   const svg = result.canvas.querySelector("svg");
   if (SMALLEST_SCALE <= scale && scale < 1) Object.assign(svg.style, { height: "auto", width: `${room}px` });
