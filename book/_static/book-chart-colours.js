@@ -67,7 +67,7 @@ function chartConfig(theme) {
     mark: { color: mark },
     rule: { color: ink },
     text: { color: ink },
-    title: { anchor: "start", color: ink, fontSize: 14, subtitleColor: ink },
+    title: { anchor: "start", color: ink, fontSize: 14, offset: 8, subtitleColor: ink },
     view: { stroke: null },
   };
 }

@@ -6,8 +6,8 @@ const CHARTS = new Map();
 // Below this width of the plot a chart says nothing; it scrolls in its box instead. A chart whose words would run into
 // each other names a width of its own: `.properties(usermeta={"narrowest": 448})`.
 const NARROWEST_PLOT = 140;
-// Cells with numbers in them are drawn smaller as a whole, down to this share; below it their digits cannot be read.
-const SMALLEST_SCALE = 0.66;
+// Panels are drawn smaller as a whole, down to this share; below it their words cannot be read.
+const SMALLEST_SCALE = 0.9;
 
 /* The parts of a specification that draw: layers, panels, or the whole. */
 function units(spec) {
@@ -15,10 +15,23 @@ function units(spec) {
   return parts ? parts.flatMap((part) => units({ ...part, encoding: { ...spec.encoding, ...part.encoding } })) : [spec];
 }
 
-/* Whether less width squeezes only a scale, not cells with numbers in them. */
-function mayShrink(spec) {
-  const across = units(spec).map((unit) => unit.encoding?.x?.type);
-  return typeof spec.width === "number" && !across.includes("ordinal") && !across.includes("nominal");
+/* The lengths of the words of a part of a drawing, in letters. */
+function lengths(result, part) {
+  return [...result.canvas.querySelectorAll(`${part} text`)].map((text) => text.textContent.length);
+}
+
+/* The chart with its plot narrower by so many pixels, or nothing where that leaves a plot that says nothing, or cells
+   narrower than the numbers in them or below them, of 6 pixels a letter. Panels have no one width. */
+function narrowed(spec, excess, result) {
+  const isCell = ({ encoding, mark }) =>
+    ["ordinal", "nominal"].includes(encoding?.x?.type) && (mark.type ?? mark) === "rect";
+  const columns = units(spec).some(isCell) ? lengths(result, '[aria-label^="X-axis"] .role-axis-label') : [];
+  const numbers = lengths(result, ".mark-text.role-mark");
+  const cells = columns.length * (6 * Math.max(...(numbers.length ? numbers : columns)) + 2);
+  const least = spec.usermeta?.narrowest ?? (columns.length ? cells : NARROWEST_PLOT);
+  const step = spec.width?.step;
+  const width = Math.floor((step ? step * columns.length : spec.width) - excess);
+  return width >= least ? { ...spec, width: step ? { step: Math.floor(width / columns.length) } : width } : null;
 }
 
 /* A title of several lines where one is wider than the plot; a letter is about 8 pixels wide. */
@@ -32,9 +45,20 @@ function wrapped(title, width) {
   return lines;
 }
 
-function narrowed(spec, width) {
-  const title = typeof spec.title === "object" ? spec.title : { text: spec.title };
-  return { ...spec, width, title: { ...title, text: wrapped(title.text ?? "", width + 60) } };
+/* The chart with its title in lines, its legend below, and only as many panels in a row as the room holds. */
+function folded(spec, room, result) {
+  const entry = 40 + 7 * Math.max(...lengths(result, ".role-legend-label"));
+  const below = { orient: "bottom", columns: Math.max(1, Math.min(3, Math.floor((room - 80) / entry))) };
+  const moved = (key, value) => (key === "legend" && value ? { ...value, ...below } : value);
+  const { hconcat, config, ...whole } = JSON.parse(JSON.stringify(spec, moved));
+  const panels = hconcat && { concat: hconcat, columns: Math.floor((hconcat.length * room) / widthOf(result)) || 1 };
+  const title = typeof spec.title === "object" ? spec.title : { text: spec.title ?? "" };
+  return {
+    ...whole,
+    ...panels,
+    config: { ...config, legend: { ...config?.legend, ...below } },
+    title: { ...title, text: wrapped(title.text, room - 20) },
+  };
 }
 
 /* The controls of a chart: signals that an input sets. */
@@ -50,21 +74,28 @@ async function embedded(place, spec, theme) {
   return result;
 }
 
-/* Draw, and draw again without what sticks out of the place. */
+function widthOf(result) {
+  return parseFloat(result.canvas.querySelector("svg").getAttribute("width"));
+}
+
+/* Draw, and draw again without what sticks out of the place: folded, then with a narrower plot, then smaller. */
 async function fitted(place, spec, theme) {
-  const result = await embedded(place, spec, theme);
   const style = getComputedStyle(place);
   const room = place.parentElement.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 2;
+  let result = await embedded(place, spec, theme);
+  const redraw = async (shape) => {
+    result.finalize();
+    result = await embedded(place, shape, theme);
+  };
+  if (widthOf(result) <= room) return result;
+  const narrow = folded(spec, room, result);
+  await redraw(narrow);
+  const narrower = widthOf(result) > room && narrowed(narrow, widthOf(result) - room, result);
+  if (narrower) await redraw(narrower);
+  const scale = room / widthOf(result);
   const svg = result.canvas.querySelector("svg");
-  const drawn = parseFloat(svg.getAttribute("width"));
-  if (drawn <= room) return result;
-  const width = Math.floor(spec.width - (drawn - room));
-  if (!mayShrink(spec) || width < (spec.usermeta?.narrowest ?? NARROWEST_PLOT)) {
-    if (room / drawn >= SMALLEST_SCALE) Object.assign(svg.style, { height: "auto", width: `${room}px` });
-    return result;
-  }
-  result.finalize();
-  return embedded(place, narrowed(spec, width), theme);
+  if (SMALLEST_SCALE <= scale && scale < 1) Object.assign(svg.style, { height: "auto", width: `${room}px` });
+  return result;
 }
 
 /* What the reader has set, and which control has the focus, outlives a new drawing. */

@@ -1,16 +1,21 @@
 /* What is wider than the screen scrolls in its own box: make that box, and let the keyboard reach it. A formula keeps
-   the comma behind it on its line. */
+   the bracket before it and the comma behind it on its line. */
 "use strict";
 
 for (const formula of document.querySelectorAll("span.math")) {
-  const text = formula.nextSibling;
-  const mark = text?.nodeType === Node.TEXT_NODE && /^[.,;:!?)’”]+/.exec(text.data);
-  if (!mark) continue;
-  const both = document.createElement("span");
-  both.className = "math-and-mark";
-  formula.before(both);
-  text.splitText(mark[0].length);
-  both.append(formula, text);
+  const [before, after] = [formula.previousSibling, formula.nextSibling];
+  const bracket = before?.nodeType === Node.TEXT_NODE && /[([“‘]+$/.exec(before.data);
+  const mark = after?.nodeType === Node.TEXT_NODE && /^[.,;:!?)’”]+/.exec(after.data);
+  if (!bracket && !mark) continue;
+  const whole = document.createElement("span");
+  whole.className = "math-and-mark";
+  formula.before(whole);
+  if (bracket) whole.append(before.splitText(bracket.index));
+  whole.append(formula);
+  if (mark) {
+    after.splitText(mark[0].length);
+    whole.append(after);
+  }
 }
 
 const BOXES =
@@ -23,7 +28,9 @@ function markScrollable() {
     formula.classList.toggle("wide", line !== null && formula.scrollWidth > line.clientWidth);
   }
   for (const box of document.querySelectorAll(BOXES)) {
+    box.classList.remove("wide-table");
     const wide = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).display !== "inline";
+    box.classList.toggle("wide-table", wide && box.matches(".pst-scrollable-table-container"));
     const high = box.matches(".chart-data-frame") && box.scrollHeight > box.clientHeight + 1;
     if (wide || high) box.tabIndex = 0;
     // Not while the reader stands on it: the focus would be lost.

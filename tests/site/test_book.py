@@ -12,7 +12,9 @@ import yaml
 import transformer_lib
 from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
+from workshop.site.address import configured
 from workshop.site.book_index import read_page
+from workshop.site.tables import defect_table
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT = ("index", "notation", "glossary")
@@ -126,6 +128,13 @@ def test_the_differences_name_tests_that_exist():
     assert len(named) >= 20
     for file, name in named:
         assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8"), f"{file} has no {name}"
+
+
+def test_a_defect_that_leaves_nothing_of_a_line_says_so():
+    assert any(not defect.wrong.strip() for defect in DEFECTS)
+    table = defect_table(ROOT, configured(ROOT))
+    assert "``" not in table
+    assert "→ nothing |" in table
 
 
 def test_the_recorded_defects_are_those_of_the_list():

@@ -23,6 +23,8 @@ FACTS = """() => ({
   loose: [...document.querySelectorAll('span.math')].map(m => m.nextSibling)
     .filter(next => next?.nodeType === Node.TEXT_NODE && /^[.,;:]/.test(next.data)
       && getComputedStyle(next.parentElement).whiteSpace !== 'nowrap').map(next => next.data),
+  marks: [...document.querySelectorAll('article :is(h1, h2, h3, p, li, dd, td, th)')].flatMap(e => [...e.childNodes])
+    .filter(node => node.nodeType === Node.TEXT_NODE && /\\*\\*|`|\\]\\(/.test(node.data)).map(node => node.data),
   formulaErrors: [...document.querySelectorAll('mjx-merror')].map(e => e.textContent),
   charts: document.querySelectorAll('.vega-chart').length,
   drawn: document.querySelectorAll('.vega-chart svg.marks, .vega-chart canvas.marks').length,
@@ -141,6 +143,7 @@ def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
         assert facts["typeset"] == facts["formulas"]
         assert facts["spoken"] == facts["formulas"], "a formula that a screen reader cannot read"
         assert facts["loose"] == [], "a comma that may stand at the beginning of a line"
+        assert facts["marks"] == [], "a mark of Markdown that has become a letter"
         assert facts["formulaErrors"] == []
         assert facts["drawn"] == facts["charts"]
         assert facts["chartErrors"] == []

@@ -181,17 +181,36 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
     assert wide <= room, "a chart that can shrink fits a phone"
 
 
-def test_cells_with_numbers_are_drawn_smaller_on_a_phone_and_crowded_words_are_not(
+# The width of a drawing and of its box, what the box shows, and the height of the smallest letters, in pixels.
+SIZES = """chart => [
+  chart.querySelector('svg').getBoundingClientRect().width, chart.scrollWidth, chart.clientWidth,
+  Math.min(...[...chart.querySelectorAll('svg text')].map(text => {
+    const { a, b } = text.getScreenCTM();
+    return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
+  })),
+]"""
+# On a phone: cells with numbers, a legend of long names, four panels in a row, points over named places.
+FOLDED = [
+    ("attention", "seven"),
+    ("embeddings", "d_model:"),
+    ("positional_encoding", "Place pos:"),
+    ("sequence_to_sequence", "Training steps:"),
+]
+
+
+def test_charts_fold_on_a_phone_with_legible_words_and_crowded_words_scroll(
     context: BrowserContext, origins: dict[str, str]
 ) -> None:
     page = context.new_page()
     page.set_viewport_size({"width": 390, "height": 900})
-    sizes = "chart => [chart.querySelector('svg').getBoundingClientRect().width, chart.scrollWidth, chart.clientWidth]"
-    opened(page, f"{origins['http']}book/attention.html")
-    _, wide, room = chart_with(page, "Untrained self-attention").evaluate(sizes)
-    assert wide <= room
+    for name, words in FOLDED:
+        opened(page, f"{origins['http']}book/{name}.html")
+        for chart in chart_with(page, words).all():
+            _, wide, room, letters = chart.evaluate(SIZES)
+            assert wide <= room, name
+            assert letters >= 9, name
     opened(page, f"{origins['http']}book/decoding.html")
-    drawn, wide, room = chart_with(page, "what the beam kept").evaluate(sizes)
+    drawn, wide, room, _ = chart_with(page, "Beam width:").evaluate(SIZES)
     assert drawn > 448
     assert wide > room, "the tree scrolls in its box"
     page.close()

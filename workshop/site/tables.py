@@ -71,7 +71,8 @@ def defect_table(root: Path, address: Address) -> str:
     for defect in DEFECTS:
         runs = recorded.get(defect.name, {}).get("runs", [])
         place = f"[{defect.file}]({address.blob('transformer_lib/' + defect.file)})"
-        change = f"`{_one_line(defect.right)}` → `{_one_line(defect.wrong)}`"
+        wrong = f"`{_one_line(defect.wrong)}`" if defect.wrong.strip() else "nothing"
+        change = f"`{_one_line(defect.right)}` → {wrong}"
         shares = [_per_cent(runs, key) for key in ("halfway", "greedy", "beam_4")]
         rows.append([f"{defect.name} ({place})", change, *shares, _test(f"tests/{defect.caught_by}", address)])
     return _table(["What is wrong", "Right → wrong", "Half way, %", "End, %", "End, beam 4, %", "Caught by"], rows)
