@@ -66,7 +66,7 @@ class Chapter:
         self.spaces: dict[str, dict[str, Any]] = {}
         self.faults: list[str] = []
         for cell in cells:
-            if cell["role"] == "setup" and "%pip" not in cell["source"]:
+            if cell["role"] in {"setup", "numbers"} and "%pip" not in cell["source"]:
                 try:
                     with contextlib.redirect_stdout(io.StringIO()):
                         exec(compile(plain_python(cell["source"]), "<chapter>", "exec"), given)
@@ -168,6 +168,8 @@ class Run:
 
     def _cell(self, cell: Cell) -> list[Output]:
         name = cell["name"]
+        if cell["role"] == "numbers":
+            return []  # they are for the checks: an answer that reads them would be right for everybody
         if time.monotonic() > self.deadline:
             message = f"the notebook took longer than {self.limits.notebook_seconds} s"
             self.note(f"{name}: not run, {message}")
