@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workshop.course.exercise_context import asked, context, plain_python
+from workshop.course.exercise_context import asked, bound, context, plain_python, read
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.variants import combinations
 from workshop.site.address import configured
@@ -101,7 +101,10 @@ def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
     every = combinations(exercise.cells["numbers"])
     right = [solved(exercise, names, numbers) for numbers in every]
     answers = [repr(answer) for _, answer in right]
-    faults = []
+    faults = [
+        f"{exercise.label}: its answer cell reads {name}, which is unknown to answers while they are graded"
+        for name in sorted(bound(exercise.cells["numbers"]) & read(exercise.cells["answer"]))
+    ]
     for i, numbers in enumerate(every):
         where = f"{exercise.label} with {', '.join(numbers.splitlines())}"
         for what, answer, expected in trials(exercise):
