@@ -142,4 +142,5 @@ def asked(exercise: Exercise) -> set[str]:
 def context(page: Page, plain: Plain, exercise: Exercise) -> list[str]:
     """The code that must have run before an exercise, its numbers as written last."""
     sources = cells_before(page, plain, exercise.line)
-    return [*(sources[i] for i in places(sources, exercise)), exercise.cells.get("numbers", "")]
+    numbers = [exercise.cells["numbers"]] if "numbers" in exercise.cells else []
+    return [*(sources[i] for i in places(sources, exercise)), *numbers]

@@ -110,7 +110,8 @@ def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
         for what, answer, expected in trials(exercise):
             if (found := mark(exercise, answer, right[i][0]).points) != expected:
                 faults.append(f"{where}, {what}: {found} points INSTEAD OF {expected}")
-        if answers[i] in answers[:i] or mark(exercise, "", {**right[i][0], **right[i - 1][1]}).points == exercise.points:
+        of_another = mark(exercise, "", {**right[i][0], **right[i - 1][1]}).points
+        if answers[i] in answers[:i] or of_another == exercise.points:
             faults.append(f"{where}: the solution with other numbers is right here, too")
     return faults
 

@@ -54,7 +54,7 @@ def combinations(source: str) -> list[str]:
         except (ValueError, SyntaxError):
             choices = []
         if match is None or match["value"] not in choices:
-            raise ValueError(f"{line!r}: write a number and its choices, as in `d_k = 64  # 16 | 64` or `n = 5  # 3..9`")
+            raise ValueError(f"{line!r}: write a number and its choices: `d_k = 64  # 16 | 64` or `n = 5  # 3..9`")
         written.append(f"{match['name']} = {match['value']}")
         every.append([f"{match['name']} = {choice}" for choice in choices])
     found = ["\n".join(lines) for lines in itertools.product(*every)]

@@ -71,9 +71,10 @@ def _told(cell: Any) -> dict[str, Any]:
     the student) or `student`."""
     nbgrader, book = cell.metadata.get("nbgrader", {}), cell.metadata.get("book", {})
     is_check = bool(nbgrader.get("grade") and not nbgrader.get("solution"))
+    other = "numbers" if book.get("drawn") else "setup" if nbgrader.get("locked") else "student"
     return {
         "id": cell.get("id", ""),
-        "role": "check" if is_check else "numbers" if book.get("drawn") else "setup" if nbgrader.get("locked") else "student",
+        "role": "check" if is_check else other,
         "name": nbgrader.get("grade_id") or "a cell of the student's own",
         "source": cell.source,
         "names": list(book.get("names" if is_check else "binds", [])),

@@ -42,7 +42,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     others: dict[str, list[str]] = field(default_factory=dict)  # chapter → ids of its answers, to name a mix-up
     late: Late = field(default_factory=Late)
-    drawn_for: tuple[bytes, str] | None = field(default=None, repr=False)  # the key of the class, the student on its list
+    drawn_for: tuple[bytes, str] | None = field(default=None, repr=False)  # the class key, the student on its list
 
     @property
     def record(self) -> Path:

@@ -20,7 +20,7 @@ from workshop.course.grading.submissions import readable
 MAX_MB = 20
 PLAIN_TYPES = {"code", "markdown"}
 CHANGED = "had been changed; the original was put back"
-OTHER_NUMBERS = "not the numbers of this student (changed, copied, or drawn with another key); the right ones were put in"
+OTHER_NUMBERS = "not this student's numbers (changed, copied or drawn with another key); the right ones were put in"
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
