@@ -195,7 +195,7 @@ def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(assi
     zoo.hand_in(folder, "cid_attention", zoo.answered(its_own, {label: book}))
     (tmp_path / "class.key").write_bytes(KEY)
     (tmp_path / "class.csv").write_text("student\nada\nbob\n", "utf-8")
-    options = ("--at-once", "1", "--variants", str(tmp_path / "class.key"))
+    options = ("--at-once", "1", "--cell-seconds", "60", "--variants", str(tmp_path / "class.key"))
     with pytest.raises(AssertionError, match="--variants needs --class"):
         zoo.grade(folder, assignments, out, *options)
     options += ("--class", str(tmp_path / "class.csv"))
