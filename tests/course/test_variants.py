@@ -210,7 +210,7 @@ def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(assi
     assert {name: record["events"] for name, record in records.items()} == {
         "ada": [],
         "bob": [f"{label}-numbers: {OTHER_NUMBERS}"],
-        "cid": [f"{label}: reads num_keys, which is unknown while it is graded; write the number itself"],
+        "cid": [f"{label}: reads num_keys, which is unknown to an answer; write the number itself"],
     }
     assert not [path for path in out.rglob("*") if path.is_file() and KEY in path.read_bytes()], "the key is nowhere"
     assert "0 of them graded before" not in zoo.grade(folder, assignments, out, *options)

@@ -198,10 +198,9 @@ class Run:
         else:
             self.ended_well.append(cell)  # it may have defined something before
             outputs.append(error_output(*told["error"]))
-            for name in (
-                name for name in self.numbers if told["error"] == ["NameError", f"name '{name}' is not defined"]
-            ):
-                self.note(f"{cell['name']}: reads {name}, which is unknown while it is graded; write the number itself")
+            for name in self.numbers:
+                if told["error"] == ["NameError", f"name '{name}' is not defined"]:
+                    self.note(f"{cell['name']}: reads {name}, which is unknown to an answer; write the number itself")
         return outputs
 
     def _definitions(self, cell: Cell) -> str:
