@@ -4,19 +4,22 @@ That each answer earns what it should with every combination of numbers is tried
 chapter: here 100 students of three classes get none but those.
 """
 
+import copy
 import csv
+import json
 import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from workshop.course import grading_zoo as zoo
 from workshop.course import make_assignments, try_exercises, variants
 from workshop.course.exercise_context import bound
 from workshop.course.exercises import Exercise, WrongAnswer, exercises_of, tags
-from workshop.course.grading.rebuild import OTHER_NUMBERS
+from workshop.course.grading.rebuild import OTHER_NUMBERS, read, rebuild
 from workshop.site.book_index import pages_in_order, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,6 +156,20 @@ def test_a_key_without_students_is_refused(
             make_assignments.main()
         assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists(), "nothing is written before"
+
+
+def test_numbers_of_somebody_else_are_told_and_put_right(tmp_path: Path) -> None:
+    role = {"grade": False, "solution": False, "locked": True, "grade_id": "ex-numbers"}
+    cell = new_code_cell("n = 5  # 0..99", id="ex-numbers", metadata={"nbgrader": role, "book": {"numbers": "ex"}})
+    written = new_notebook(cells=[cell])
+    adas, bobs = copy.deepcopy(written), copy.deepcopy(written)
+    variants.put_in(adas, KEY, "ada")
+    variants.put_in(bobs, KEY, "bob")
+    (tmp_path / "in.ipynb").write_text(json.dumps(adas), "utf-8")
+    for release, notes in ((adas, []), (bobs, [OTHER_NUMBERS]), (written, [OTHER_NUMBERS])):
+        found, told = rebuild(release, read(tmp_path / "in.ipynb"))
+        assert [one.source for one in found.cells] == [one.source for one in release.cells]
+        assert told == [f"ex-numbers: {note}" for note in notes]
 
 
 @pytest.fixture(scope="module")

@@ -96,7 +96,7 @@ def solved(exercise: Exercise, names: dict[str, Any], numbers: str) -> tuple[dic
 def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
     """Try an exercise with all numbers that a student may get; where an answer does not earn what it should.
 
-    The solution of another student must lose. Tried is the one whose numbers come next; that of all others must differ.
+    The solution of another student must lose: that for the combination before is tried, and no two may be the same.
     """
     every = combinations(exercise.cells["numbers"])
     right = [solved(exercise, names, numbers) for numbers in every]

@@ -21,9 +21,9 @@ LINE = re.compile(r"(?P<name>\w+) = (?P<value>.+?)  # (?P<choices>.+)")
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 MOST = 100  # combinations of one exercise, each of which is tried
 KEY_LENGTH = 32  # letters of a key: those of 16 random bytes
-# What stands above the numbers of a student's own.
+# It stands above the numbers in a student's notebook.
 HEAD = """\
-# These numbers are yours alone. Write numbers into your answer:
+# These numbers are drawn for you. Write numbers into your answer:
 # while it is graded, the names below are unknown to it.
 """
 
