@@ -37,6 +37,7 @@ def put(path: Path, answer: str) -> None:
     given = {"grade": False, "solution": False, "locked": True, "grade_id": "setup"}
     cells = [
         new_code_cell("import math\nimport torch", metadata={"nbgrader": given}),
+        new_code_cell(f"n = {len(answer)}", metadata={"book": {"drawn": True}}),  # numbers of the student's own
         new_code_cell(answer, metadata={"nbgrader": role}),
         new_markdown_cell("Words."),
     ]

@@ -65,6 +65,13 @@ def test_equation_1_stands_on_a_slide_under_its_own_heading(index):
     assert slide.notes
 
 
+def test_the_numbers_of_a_prediction_stand_on_its_slide(index):
+    page = index.pages["attention"]
+    slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+    [slide] = [slide for slide in slides if "## Predict: Keys that are one" in slide.text]
+    assert "```python\nnum_keys = 5  # 4..15\n```" in slide.text
+
+
 def test_a_drawing_stands_on_a_slide_with_its_description_and_the_words_before_it(index):
     page = index.pages["attention"]
     slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()

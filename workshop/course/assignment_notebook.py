@@ -10,8 +10,8 @@ import nbformat
 from nbformat.notebooknode import NotebookNode
 
 from workshop.course.assignment_papers import explanation
-from workshop.course.exercise_context import bound, cells_before, places, read
-from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
+from workshop.course.exercise_context import asked, bound, cells_before, places
+from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check, tags
 from workshop.site.address import Address
 from workshop.site.book_index import Page
 from workshop.site.make_notebooks import INSTALL, METADATA
@@ -110,9 +110,11 @@ class AssignmentWriter:
         for block in exercise.statement:
             if block.name == "code-cell":
                 flush()
-                name = f"{exercise.label}-shown-{len(self.cells)}"
+                is_numbers = "numbers" in tags(block)
+                name = f"{exercise.label}-numbers" if is_numbers else f"{exercise.label}-shown-{len(self.cells)}"
                 source = block.text.strip("\n")
-                self.cells.append(code(name, source, _nbgrader(name, locked=True), binds=sorted(bound(source))))
+                book = {"binds": sorted(bound(source)), **({"numbers": exercise.label} if is_numbers else {})}
+                self.cells.append(code(name, source, _nbgrader(name, locked=True), **book))
             else:
                 pending.append(block)
         pending.extend(exercise.hints)
@@ -126,8 +128,7 @@ class AssignmentWriter:
         definitions, call = split_check(cells["check"])
         check = CHECK.format(definitions=definitions, call=call, passed=PASSED)
         hidden = HIDDEN.format(source=cells["hidden-check"])
-        asked = read(cells["check"]) | read(cells["hidden-check"])
-        names = sorted(asked & (bound(cells["answer"]) | bound(cells["solution"])))
+        names = sorted(asked(exercise))
         points = {"check": exercise.visible_points, "hidden": exercise.points - exercise.visible_points}
         self.cells.append(solution)
         for part, source in (("check", check), ("hidden", hidden)):

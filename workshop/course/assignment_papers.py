@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from workshop.course.exercises import Exercise
 from workshop.site.book_index import Page
+from workshop.site.myst_blocks import Block
 from workshop.site.plain_markdown import Plain
 
 COLUMNS = ["label", "chapter", "number", "title", "kind", "difficulty", "minutes", "points", "marked", "teaches"]
@@ -16,13 +17,16 @@ RUBRIC_HEAD = """\
 the starters unchanged gets none."""
 
 
+def with_code(plain: Plain, blocks: list[Block]) -> str:
+    """The words of some blocks, with the code that they only show."""
+    return plain.render(
+        [replace(block, kind="fence", name="python") if block.name == "code-cell" else block for block in blocks]
+    )
+
+
 def explanation(plain: Plain, exercise: Exercise) -> str:
     """The words of a solution, with the code that it only shows."""
-    shown = [
-        replace(block, kind="fence", name="python") if block.name == "code-cell" else block
-        for block in exercise.explanation
-    ]
-    return plain.render(shown)
+    return with_code(plain, exercise.explanation)
 
 
 def rows(page: Page, plain: Plain, exercises: list[Exercise]) -> list[dict[str, object]]:
@@ -71,10 +75,11 @@ def _section(page: Page, plain: Plain, exercise: Exercise) -> str:
     parts = [f"## {number}: {plain.inline(exercise.title, exercise.line)}", f"{facts}{exercise.points} points"]
     parts += [f"The student practises: {exercise.teaches}."]
     if exercise.is_graded_by_machine:
+        numbers = f"{exercise.cells['numbers']}\n\n" if "numbers" in exercise.cells else ""
         parts.append(
             f"{exercise.visible_points} points for the check that the student sees, "
             f"{exercise.points - exercise.visible_points} for the hidden one.\n\n"
-            f"```python\n{exercise.cells['solution']}\n```"
+            f"```python\n{numbers}{exercise.cells['solution']}\n```"
         )
     else:
         lines = [f"| {points} | {plain.inline(words, exercise.line)} |" for points, words in exercise.rubric]

@@ -15,7 +15,7 @@ from workshop.site.make_notebooks import BOOK_ONLY, is_run, with_records
 from workshop.site.plain_markdown import Plain
 
 MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
-OF_AN_EXERCISE = {"answer", "check", "solution", "hidden-check", "wrong-answer"}
+OF_AN_EXERCISE = {"answer", "check", "solution", "hidden-check", "wrong-answer", "numbers"}
 
 
 def plain_python(source: str) -> str:
@@ -126,13 +126,21 @@ def places(sources: list[str], exercise: Exercise) -> list[int]:
     if not exercise.is_graded_by_machine:
         return []
     after = [exercise.cells["check"], exercise.cells["hidden-check"]]
+    numbers = exercise.cells.get("numbers", "")
     answers = [exercise.cells["answer"], exercise.cells["solution"], *(w.source for w in exercise.wrong_answers)]
     # What an answer binds is no reason to look for the name above.
-    names = set().union(*(read("\n".join([answer, *after])) for answer in answers))
+    names = set().union(*(read("\n".join([numbers, answer, *after])) for answer in answers))
     return needed_cells(sources, names)
 
 
+def asked(exercise: Exercise) -> set[str]:
+    """The names of an answer that its checks read."""
+    cells = exercise.cells
+    return (read(cells["check"]) | read(cells["hidden-check"])) & (bound(cells["answer"]) | bound(cells["solution"]))
+
+
 def context(page: Page, plain: Plain, exercise: Exercise) -> list[str]:
-    """The code that must have run before an exercise."""
+    """The code that must have run before an exercise, its numbers as written last."""
     sources = cells_before(page, plain, exercise.line)
-    return [sources[i] for i in places(sources, exercise)]
+    numbers = [exercise.cells["numbers"]] if "numbers" in exercise.cells else []
+    return [*(sources[i] for i in places(sources, exercise)), *numbers]

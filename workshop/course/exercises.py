@@ -8,6 +8,7 @@ An exercise stands between `exercise-start` and `exercise-end`, its solution bet
     solution       the answer cell, filled in
     hidden-check   assertions that only the grader runs
     wrong-answer   the answer cell with a typical mistake; its option `loses` says how many points that costs
+    numbers        names that the statement, the checks and the solutions use; each student may get others (variants.py)
 
 The `{task}` of a prediction names the fields of its answer on the page, `:fields: ones | tens`, and what there is to
 choose from, `:choices: one | another`. Of a function to write it names those that an answer must not call,
@@ -21,6 +22,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from workshop.course.variants import combinations
 from workshop.site.book_index import Page
 from workshop.site.myst_blocks import Block, PageError
 
@@ -153,8 +155,8 @@ def _read_rubric(page: Page, block: Block) -> list[tuple[int, str]]:
 
 
 def _add_cell(page: Page, exercise: Exercise, block: Block) -> bool:
-    """Put a tagged code cell where it belongs; False for a cell that is only shown."""
-    role = next((tag for tag in tags(block) if tag in (*ONCE, "wrong-answer")), None)
+    """Put a tagged code cell where it belongs; False for a cell that is shown."""
+    role = next((tag for tag in tags(block) if tag in (*ONCE, "numbers", "wrong-answer")), None)
     if role is None:
         return False
     if role == "wrong-answer":
@@ -165,7 +167,7 @@ def _add_cell(page: Page, exercise: Exercise, block: Block) -> bool:
         raise _error(page, block.line, f"a second {role} cell in {exercise.label}")
     else:
         exercise.cells[role] = block.text if role in {"check", "hidden-check"} else bare_answer(block.text)
-    return True
+    return role != "numbers"
 
 
 def _checked(page: Page, exercise: Exercise) -> Exercise:
@@ -184,6 +186,8 @@ def _checked(page: Page, exercise: Exercise) -> Exercise:
         raise _error(page, exercise.line, f"{exercise.label} has no hint")
     try:
         split_check(exercise.cells["check"])
+        if numbers := exercise.cells.get("numbers"):
+            combinations(numbers)
     except ValueError as error:
         raise _error(page, exercise.line, f"{exercise.label}: {error}") from None
     return exercise

@@ -8,7 +8,8 @@ Needs `make assignments`. What is packed holds the solutions and the hidden chec
 Classroom 50 brings it to the runner of a student's own repository, where a student who looks for it can read it. For
 Otter it is the checks alone, and a notebook to hand out that says when each runs. Otter runs them in the student's own
 process, where code that means to forge points can, puts nothing back that a student deleted, and lets an answer call
-the library's function of the same purpose.
+the library's function of the same purpose. No form packs the key of a class: all use the numbers of an exercise as
+they are written.
 """
 
 import argparse

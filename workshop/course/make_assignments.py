@@ -7,19 +7,27 @@
     assignments/rubrics/CHAPTER.md              how to mark it
     assignments/exercises.csv                   every exercise: label, kind, minutes, points, what it teaches
 
+With the key of a class and its list, `--variants class.key --students class.csv`, each student gets numbers of his own:
+
+    assignments/variants/CHAPTER/STUDENT_CHAPTER.ipynb    the release with the numbers of one student
+
 The same chapters always give the same bytes. What must not be published is in source/ and rubrics/.
 """
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
 import time
 from pathlib import Path
 
-from workshop.course import assignment_papers
+from workshop.course import assignment_papers, variants
 from workshop.course.assignment_notebook import assignment, assignment_text
 from workshop.course.exercises import Exercise, exercises_of
+from workshop.course.grading import class_list
+from workshop.course.grading.submissions import safe
+from workshop.course.try_exercises import try_page
 from workshop.site.address import configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
 from workshop.site.myst_blocks import PageError
@@ -55,7 +63,7 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
 def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
     """Write everything but the release; the names of the chapters. What stands there of other chapters stays."""
     found = chapters(names)
-    for folder in ("source", "release"):
+    for folder in ("source", "release", "variants"):
         for path in [out / folder / name for name in found] if names else [out / folder]:
             shutil.rmtree(path, ignore_errors=True)
     if not names:
@@ -83,17 +91,63 @@ def make_release(out: Path) -> None:
         raise SystemExit("nbgrader did not make the students' versions: see above.")
 
 
+def write_variants(out: Path, names: list[str], key: bytes, students: list[str]) -> None:
+    """Write the release once for each student, with numbers of his own.
+
+    Raises:
+        ValueError: an answer does not earn what it should with some numbers.
+    """
+    if faults := [fault for name in names for fault in try_page(name, show=False, with_numbers_alone=True)]:
+        raise ValueError("no numbers are drawn: " + "; ".join(faults))
+    for name in names:
+        release = (out / "release" / name / f"{name}.ipynb").read_text("utf-8")
+        for student in students:
+            notebook = json.loads(release)
+            variants.put_in(notebook, key, student)
+            target = out / "variants" / name / f"{safe(student)}_{name}.ipynb"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(assignment_text(notebook), "utf-8")
+
+
+def read_class(given: argparse.Namespace) -> tuple[bytes, list[str]]:
+    """Key and students, where they are given.
+
+    Raises:
+        ValueError: one without the other, no student, or what variants.read_key and class_list.read refuse.
+    """
+    if bool(given.variants) != bool(given.students):
+        raise ValueError("--variants and --students belong together: the key of a class and its list (CSV)")
+    if not given.variants:
+        return b"", []
+    key, students = variants.read_key(given.variants), [*class_list.read(given.students)]
+    if not students:
+        raise ValueError(f"{given.students} names no student: a row for each, under the column student")
+    return key, students
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("chapters", nargs="*", help="default: all that have exercises")
     parser.add_argument("--out", type=Path, default=ROOT / "assignments")
+    parser.add_argument("--variants", type=Path, help="the file of the class key: each student gets numbers of his own")
+    parser.add_argument("--students", type=Path, help="the class list (CSV), with the column student")
     arguments = parser.parse_args()
     start = time.monotonic()
+    try:
+        key, students = read_class(arguments)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     try:
         names = write_sources(arguments.out, arguments.chapters)
     except PageError as error:
         raise SystemExit(f"book/{error}") from None
     make_release(arguments.out)
+    try:
+        write_variants(arguments.out, names if key else [], key, students)
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+    if key:
+        print(f"Each of {len(students)} students has a notebook of his own in {arguments.out}/variants/CHAPTER/.")
     print(f"{len(names)} assignments in {arguments.out}: {time.monotonic() - start:.0f} s. Hand out release/CHAPTER/.")
 
 

@@ -54,7 +54,8 @@ def written(path: Path) -> dict[str, str]:
     found = {}
     for number, cell in enumerate(cells):
         role = cell["metadata"].get("nbgrader", {})
-        if cell["cell_type"] == "code" and not role.get("locked"):
+        is_students = not role.get("locked") and not cell["metadata"].get("book", {}).get("drawn")
+        if cell["cell_type"] == "code" and is_students:
             found[role.get("grade_id") or f"cell {number}"] = "".join(cell["source"])
     return found
 

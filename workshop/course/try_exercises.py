@@ -2,7 +2,9 @@
 
     python -m workshop.course.try_exercises [attention …]
 
-This runs the code of the exercises alone, in one process. `make grade` does the same through nbgrader.
+An exercise with a cell of numbers is tried with every combination that a student may get: each answer earns what it
+should, and the solution of another student loses. This runs the code of the exercises alone, in one process.
+`make grade` does the same through nbgrader.
 """
 
 import argparse
@@ -15,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workshop.course.exercise_context import context, plain_python
+from workshop.course.exercise_context import asked, bound, context, plain_python, read
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
+from workshop.course.variants import combinations
 from workshop.site.address import configured
 from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.myst_blocks import PageError
@@ -80,13 +83,48 @@ def trials(exercise: Exercise) -> list[tuple[str, str, int]]:
     ]
 
 
-def try_page(name: str, show: bool = True) -> list[str]:
-    """Try every exercise of a page; what did not earn what it should."""
+def solved(exercise: Exercise, names: dict[str, Any], numbers: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The namespace with these numbers, and the values of the solution's answer in it."""
+    space = dict(names)
+    error = run(numbers, space)
+    solution = dict(space)
+    if error := error or run(exercise.cells["solution"], solution):
+        raise SystemExit(f"{exercise.label} with {numbers}: {error}")
+    return space, {name: solution[name] for name in sorted(asked(exercise)) if name in solution}
+
+
+def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
+    """Try an exercise with all numbers that a student may get; where an answer does not earn what it should.
+
+    The solution of another student must lose: that for the combination before is tried, and no two may be the same.
+    """
+    every = combinations(exercise.cells["numbers"])
+    right = [solved(exercise, names, numbers) for numbers in every]
+    answers = [repr(answer) for _, answer in right]
+    faults = [
+        f"{exercise.label}: its answer cell reads {name}, which is unknown to answers while they are graded"
+        for name in sorted(bound(exercise.cells["numbers"]) & read(exercise.cells["answer"]))
+    ]
+    for i, numbers in enumerate(every):
+        where = f"{exercise.label} with {', '.join(numbers.splitlines())}"
+        for what, answer, expected in trials(exercise):
+            if (found := mark(exercise, answer, right[i][0]).points) != expected:
+                faults.append(f"{where}, {what}: {found} points INSTEAD OF {expected}")
+        of_another = mark(exercise, "", {**right[i][0], **right[i - 1][1]}).points
+        if answers[i] in answers[:i] or of_another == exercise.points:
+            faults.append(f"{where}: the solution with other numbers is right here, too")
+    return faults
+
+
+def try_page(name: str, show: bool = True, with_numbers_alone: bool = False) -> list[str]:
+    """Try every exercise of a page, or those whose numbers are drawn; what did not earn what it should."""
     pages = [read_page(path) for path in pages_in_order(ROOT)]
     page = next(page for page in pages if page.name == name)
     plain = Plain(page, Index(pages, ROOT / "book" / "references.bib"), configured(ROOT), ROOT)
     faults = []
     for exercise in (exercise for exercise in exercises_of(page) if exercise.is_graded_by_machine):
+        if with_numbers_alone and "numbers" not in exercise.cells:
+            continue
         start = time.perf_counter()
         sources = context(page, plain, exercise)
         names = prepared(sources)
@@ -101,6 +139,8 @@ def try_page(name: str, show: bool = True) -> list[str]:
                 print(f"    visible: {found.visible}\n    hidden: {found.hidden or 'passed'}")
             if fault:
                 faults.append(f"{exercise.label}, {what}: {found.points} points{fault}")
+        if "numbers" in exercise.cells:
+            faults += try_numbers(exercise, names)
         for value in names.values():
             if isinstance(value, tempfile.TemporaryDirectory):
                 value.cleanup()  # it would go when the notebook ends

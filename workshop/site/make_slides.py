@@ -23,6 +23,7 @@ import nbformat
 import yaml
 from nbformat.notebooknode import NotebookNode
 
+from workshop.course.assignment_papers import with_code
 from workshop.course.exercises import exercises_of
 from workshop.site.address import configured
 from workshop.site.book_charts import altair_spec, chart_html
@@ -142,7 +143,8 @@ class Lecture:
         where = f'<p class="where">{html.escape(self.page.title)}</p>'
         return [
             Slide(
-                f"{where}\n\n## Predict: {self.plain.inline(one.title, one.line)}\n\n{self.plain.render(one.statement)}"
+                f"{where}\n\n## Predict: {self.plain.inline(one.title, one.line)}\n\n"
+                + with_code(self.plain, one.statement)
             )
             for one in asked
         ]

@@ -115,7 +115,7 @@ def absent(students: ClassList, submissions: list[Submission], chapter: str) -> 
 def timed(
     students: ClassList, submissions: list[Submission], rule: LateRule | None
 ) -> tuple[list[Submission], list[str]]:
-    """The submissions with their late days; a line on each that the list or its times do not know.
+    """The submissions with their students and late days; a line on each that the list or its times do not know.
 
     Raises:
         ValueError: two submissions of a chapter match one student.
@@ -123,10 +123,11 @@ def timed(
     student_of = {one.file: student for (_, student), one in _matched(students, submissions).items()}
     out, lines = [], []
     for one in submissions:
-        handed_in = students.get(student_of.get(one.file, ""))
-        if one.file not in student_of:
+        student = student_of.get(one.file, "")
+        handed_in = students.get(student)
+        if not student:
             lines.append(f"{one.student}: not on the class list")
         elif rule and not handed_in:
             lines.append(f"{one.student}: no time of handing in on the class list; counted as in time")
-        out.append(replace(one, late=rule.late(handed_in)) if rule and handed_in else one)
+        out.append(replace(one, listed=student, late=rule.late(handed_in) if rule and handed_in else one.late))
     return out, lines

@@ -67,12 +67,14 @@ class InSandbox(NbGraderPreprocessor):
 
 
 def _told(cell: Any) -> dict[str, Any]:
-    """What a checker must know of a cell; its role is `check`, `setup` (a cell of the chapter's) or `student`."""
+    """What a checker must know of a cell; its role is `check`, `setup` (a cell of the chapter's), `numbers` (drawn for
+    the student) or `student`."""
     nbgrader, book = cell.metadata.get("nbgrader", {}), cell.metadata.get("book", {})
     is_check = bool(nbgrader.get("grade") and not nbgrader.get("solution"))
+    other = "numbers" if book.get("drawn") else "setup" if nbgrader.get("locked") else "student"
     return {
         "id": cell.get("id", ""),
-        "role": "check" if is_check else "setup" if nbgrader.get("locked") else "student",
+        "role": "check" if is_check else other,
         "name": nbgrader.get("grade_id") or "a cell of the student's own",
         "source": cell.source,
         "names": list(book.get("names" if is_check else "binds", [])),

@@ -18,6 +18,7 @@ from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
     SaveAutoGrades,
 )
 
+from workshop.course import variants
 from workshop.course.grading.course import config, gradebook
 from workshop.course.grading.execute import InSandbox
 from workshop.course.grading.exercise_parts import rows, titles
@@ -41,6 +42,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     others: dict[str, list[str]] = field(default_factory=dict)  # chapter → ids of its answers, to name a mix-up
     late: Late = field(default_factory=Late)
+    drawn_for: tuple[bytes, str] | None = field(default=None, repr=False)  # the class key, the student on its list
 
     @property
     def record(self) -> Path:
@@ -75,6 +77,8 @@ class Job:
         digest = hashlib.sha256(json.dumps(asdict(self.limits)).encode())
         for path in (self.source, self.file):
             digest.update(path.read_bytes() if path.exists() else b"-")
+        if self.drawn_for:
+            digest.update(repr(self.drawn_for).encode())
         return digest.hexdigest()
 
 
@@ -83,6 +87,8 @@ def _submitted(job: Job) -> tuple[Any, list[str]]:
     release = nbformat.read(job.release, 4)
     for cell in release.cells:
         cell.metadata["assignment"] = True
+    if job.drawn_for:
+        variants.put_in(release, *job.drawn_for)
     try:
         submission = read(job.file)
         found, own = ids(submission), set(job.others[job.chapter])

@@ -19,6 +19,8 @@ from workshop.course.grading.submissions import readable
 
 MAX_MB = 20
 PLAIN_TYPES = {"code", "markdown"}
+CHANGED = "had been changed; the original was put back"
+OTHER_NUMBERS = "not this student's numbers (changed, copied, or from another key or none); the right ones were put in"
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
@@ -186,7 +188,8 @@ def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
         if _is_answer(original):
             _take_over(original, cell)
         elif original.source.strip() != cell.source.strip() and original.cell_type == "code":
-            notes.append(f"{_grade_id(original)}: had been changed; the original was put back")
+            is_numbers = "numbers" in original.metadata.get("book", {})
+            notes.append(f"{_grade_id(original)}: {OTHER_NUMBERS if is_numbers else CHANGED}")
     for place, cell in enumerate(release.cells):
         if place not in places.values() and "nbgrader" in cell.metadata:
             what = "the starter" if _is_answer(cell) else "the original"

@@ -51,6 +51,7 @@ class Submission:
     canvas: str = ""  # the user's number in Canvas
     page: str = ""  # what course systems expect in the name of a file that goes back to the student
     late: Late = Late()
+    listed: str = ""  # the student as on the class list
 
 
 def readable(text: str) -> str:

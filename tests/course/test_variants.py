@@ -1,0 +1,237 @@
+"""Numbers drawn for each student: the same whenever they are drawn, fair with every answer, useless to a neighbour.
+
+That each answer earns what it should with every combination of numbers is tried in test_exercises.py, chapter by
+chapter: here 100 students of three classes get none but those.
+"""
+
+import copy
+import csv
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from workshop.course import grading_zoo as zoo
+from workshop.course import make_assignments, try_exercises, variants
+from workshop.course.exercise_context import bound
+from workshop.course.exercises import Exercise, WrongAnswer, exercises_of, tags
+from workshop.course.grading.rebuild import OTHER_NUMBERS, read, rebuild
+from workshop.site.book_index import pages_in_order, read_page
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [read_page(path) for path in pages_in_order(ROOT)]
+DRAWN = {one.label: one.cells["numbers"] for page in PAGES for one in exercises_of(page) if "numbers" in one.cells}
+KEY = b"0123456789abcdef0123456789abcdef"
+STUDENTS = [f"student {number}" for number in range(100)]
+
+
+def values(source: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    assert try_exercises.run(source, names) == ""
+    return {name: names[name] for name in bound(source)}
+
+
+def test_every_combination_is_listed_and_the_written_one_comes_first() -> None:
+    found = variants.combinations("n = 3  # 2..3 | 7\n\nd_k = 64  # 16 | 64\n")
+    assert found[0] == "n = 3\nd_k = 64"
+    assert sorted(found) == [f"n = {n}\nd_k = {d_k}" for n in (2, 3, 7) for d_k in (16, 64)]
+    assert variants.combinations("x = 1_000  # 1_000 | -0.5 | 'a b'") == ["x = 1_000", "x = -0.5", "x = 'a b'"]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("n = 5", "'n = 5': write a number and its choices"),
+        ("n = 5  # six | 5", "'n = 5  # six | 5': write a number"),
+        ("n = 5  # 6..9", "'n = 5  # 6..9': write a number"),
+        ("n = 5  # 9..1", "'n = 5  # 9..1': write a number"),
+        ("if True: n = 5  # 4..5", "write a number"),
+        ("n = 5  # 5", "have 1 combinations; give 2 to 100"),
+        ("n = 5  # 0..10\nm = 1  # 0..9", "have 110 combinations; give 2 to 100"),
+    ],
+)
+def test_numbers_that_cannot_be_drawn_are_refused(source: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        variants.combinations(source)
+
+
+def test_one_hundred_students_get_numbers_that_are_tried_and_get_them_again() -> None:
+    assert len(DRAWN) >= 20
+    for label, source in DRAWN.items():
+        every = variants.combinations(source)
+        for key in (KEY, KEY[::-1], b"\0" * 32):
+            found = [variants.drawn(source, key, student, label) for student in STUDENTS]
+            assert set(found) <= set(every), label
+            assert len(set(found)) > len(every) / 2, f"{label}: 100 students get {len(set(found))} of {len(every)}"
+            assert found == [variants.drawn(source, key, student, label) for student in STUDENTS]
+
+
+def test_another_key_another_exercise_and_another_student_get_other_numbers() -> None:
+    source = "n = 5  # 0..99"
+    first = [variants.drawn(source, KEY, student, "ex-a") for student in STUDENTS]
+    for key, label, students in ((KEY[::-1], "ex-a", STUDENTS), (KEY, "ex-b", STUDENTS), (KEY, "ex-a", STUDENTS[::-1])):
+        other = [variants.drawn(source, key, student, label) for student in students]
+        assert sum(map(str.__eq__, first, other)) < 10
+    written_twice = ("Zoë", "Zoë")  # as one letter, and as e with two dots after it
+    assert len({variants.drawn(source, KEY, student, "ex-a") for student in written_twice}) == 1
+
+
+def test_the_names_of_numbers_are_those_of_no_other_cell_of_the_page() -> None:
+    for page in PAGES:
+        cells = [block for block in page.blocks if block.name == "code-cell"]
+        for one in (cell for cell in cells if "numbers" in tags(cell)):
+            names = set().union(*(bound(other.text) for other in cells if other is not one))
+            assert bound(one.text) & names == set(), page.name
+
+
+@pytest.fixture
+def exercise() -> Exercise:
+    """Twice a number."""
+    made = Exercise("ex-made", "", 1, 2, "predict", "easy", 1, 2, "", ["x"])
+    made.cells = {
+        "numbers": "n = 3  # 3..5",
+        "answer": "x = None",
+        "check": "def check_x(x):\n    return 'Right' if x == 2 * n else 'No.'\n\n\nprint(check_x(x))",
+        "solution": "x = 2 * n",
+        "hidden-check": "assert x == n + n",
+    }
+    made.wrong_answers = [WrongAnswer("x = n", 2, 7), WrongAnswer("x = n**2", 2, 8)]
+    return made
+
+
+def test_a_fair_exercise_has_no_fault(exercise: Exercise) -> None:
+    assert try_exercises.try_numbers(exercise, {}) == []
+
+
+def test_numbers_with_which_a_mistake_is_right_are_named(exercise: Exercise) -> None:
+    exercise.cells["numbers"] = "n = 3  # 2..5"
+    fault = "ex-made with n = 2, wrong answer, line 8: 2 points INSTEAD OF 0"
+    assert try_exercises.try_numbers(exercise, {}) == [fault]
+
+
+def test_numbers_with_which_a_neighbour_is_right_are_named(exercise: Exercise) -> None:
+    exercise.cells["numbers"] += "\nm = 1  # 1..2"
+    found = try_exercises.try_numbers(exercise, {})
+    assert "ex-made with n = 3, m = 2: the solution with other numbers is right here, too" in found
+    assert all(fault.endswith("the solution with other numbers is right here, too") for fault in found)
+    exercise.cells["numbers"] = "n = 3.0  # 3.0 | 3.1"
+    exercise.cells["check"] = exercise.cells["check"].replace("x == 2 * n", "abs(x - 2 * n) < 1")
+    exercise.cells["hidden-check"] = "assert abs(x - n - n) < 1"
+    assert any("is right here" in fault for fault in try_exercises.try_numbers(exercise, {})), "within a tolerance"
+
+
+def test_an_answer_cell_that_reads_the_numbers_is_named(exercise: Exercise) -> None:
+    exercise.cells["answer"] = "x = [None] * n"
+    assert "ex-made: its answer cell reads n" in try_exercises.try_numbers(exercise, {})[0]
+
+
+def test_a_key_that_is_missing_or_short_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    file = tmp_path / "class.key"
+    with pytest.raises(ValueError, match=r"there is no key .*class.key. Make one .*secrets.token_hex"):
+        variants.read_key(file)
+    file.write_text("geheim\n", "utf-8")
+    with pytest.raises(ValueError, match="has 6 letters, and 32 are the least"):
+        variants.read_key(file)
+    file.write_bytes(KEY + b"\n")
+    assert variants.read_key(file) == KEY
+
+
+def test_a_key_without_students_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "class.key").write_bytes(KEY)
+    (tmp_path / "class.csv").write_text("student\n", "utf-8")
+    key, students = ["--variants", str(tmp_path / "class.key")], ["--students", str(tmp_path / "class.csv")]
+    for options, message in (
+        (key, "--variants and --students belong together"),
+        (students, "--variants and --students belong together"),
+        ([*key, *students], "names no student"),
+    ):
+        monkeypatch.setattr("sys.argv", ["make_assignments", "attention", "--out", str(tmp_path / "out"), *options])
+        with pytest.raises(SystemExit):
+            make_assignments.main()
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists(), "nothing is written before"
+
+
+def test_numbers_of_somebody_else_are_told_and_put_right(tmp_path: Path) -> None:
+    role = {"grade": False, "solution": False, "locked": True, "grade_id": "ex-numbers"}
+    cell = new_code_cell("n = 5  # 0..99", id="ex-numbers", metadata={"nbgrader": role, "book": {"numbers": "ex"}})
+    written = new_notebook(cells=[cell])
+    adas, bobs = copy.deepcopy(written), copy.deepcopy(written)
+    variants.put_in(adas, KEY, "ada")
+    variants.put_in(bobs, KEY, "bob")
+    (tmp_path / "in.ipynb").write_text(json.dumps(adas), "utf-8")
+    for release, notes in ((adas, []), (bobs, [OTHER_NUMBERS]), (written, [OTHER_NUMBERS])):
+        found, told = rebuild(release, read(tmp_path / "in.ipynb"))
+        assert [one.source for one in found.cells] == [one.source for one in release.cells]
+        assert told == [f"ex-numbers: {note}" for note in notes]
+
+
+@pytest.fixture(scope="module")
+def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not zoo.PYTHON.exists():
+        if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
+            pytest.fail("needs .venv-grading: run `make grading-env`")
+        pytest.skip("needs .venv-grading: run `make grading-env`")
+    folder = tmp_path_factory.mktemp("assignments")
+    make_assignments.write_sources(folder, ["attention"])
+    make_assignments.make_release(folder)
+    make_assignments.write_variants(folder, ["attention"], KEY, ["ada", "bob", "cid"])
+    return folder
+
+
+@pytest.mark.slow
+def test_a_students_release_differs_in_numbers_alone_and_holds_no_key(assignments: Path) -> None:
+    release = zoo.load(assignments / "release" / "attention" / "attention.ipynb")
+    for student in ("ada", "bob", "cid"):
+        file = assignments / "variants" / "attention" / f"{student}_attention.ipynb"
+        assert KEY.decode() not in file.read_text("utf-8")
+        cells = zip(release["cells"], zoo.load(file)["cells"], strict=True)
+        [(was, now)] = [(was, now) for was, now in cells if was != now]
+        numbers = variants.drawn(DRAWN["ex-attention-predict"], KEY, student, "ex-attention-predict")
+        assert (was["id"], now["source"]) == ("ex-attention-predict-numbers", variants.HEAD + numbers)
+
+
+@pytest.mark.slow
+def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(assignments: Path, tmp_path: Path) -> None:
+    label, folder, out = "ex-attention-predict", tmp_path / "in", tmp_path / "out"
+    own = {name: values(variants.drawn(DRAWN[label], KEY, name, label))["num_keys"] for name in ("ada", "bob")}
+    assert own["ada"] != own["bob"]
+    handed_out = zoo.load(assignments / "variants" / "attention" / "ada_attention.ipynb")
+    adas = zoo.answered(handed_out, {label: f"predicted_weights = {[1 / own['ada']] * own['ada']}"})
+    zoo.hand_in(folder, "ada_attention", adas)
+    zoo.hand_in(folder, "bob_attention", adas)
+    book = next(one for page in PAGES for one in exercises_of(page) if one.label == label).cells["solution"]
+    its_own = zoo.load(assignments / "variants" / "attention" / "cid_attention.ipynb")
+    zoo.hand_in(folder, "cid_attention", zoo.answered(its_own, {label: book}))
+    (tmp_path / "class.key").write_bytes(KEY)
+    (tmp_path / "class.csv").write_text("student\nada\nbob\n", "utf-8")
+    options = ("--at-once", "1", "--cell-seconds", "60", "--variants", str(tmp_path / "class.key"))
+    with pytest.raises(AssertionError, match="--variants needs --class"):
+        zoo.grade(folder, assignments, out, *options)
+    options += ("--class", str(tmp_path / "class.csv"))
+    with pytest.raises(AssertionError, match=r"not on it: cid_attention.ipynb. Add their names to it"):
+        zoo.grade(folder, assignments, out, *options)
+    (tmp_path / "class.csv").write_text("student\nada\nbob\ncid\n", "utf-8")
+    zoo.grade(folder, assignments, out, *options)
+    with (out / "marks" / "attention.csv").open(encoding="utf-8") as file:
+        rows = [*csv.DictReader(file)]
+    marks = {row["student"]: float(row[f"{label}-check"]) + float(row[f"{label}-hidden"]) for row in rows}
+    assert marks == {"ada": 2, "bob": 0, "cid": 0}
+    records = {name: zoo.record(out, "attention", name) for name in marks}
+    assert {name: record["events"] for name, record in records.items()} == {
+        "ada": [],
+        "bob": [f"{label}-numbers: {OTHER_NUMBERS}"],
+        "cid": [f"{label}: reads num_keys, which is unknown to an answer; write the number itself"],
+    }
+    assert not [path for path in out.rglob("*") if path.is_file() and KEY in path.read_bytes()], "the key is nowhere"
+    assert "0 of them graded before" not in zoo.grade(folder, assignments, out, *options)
+    (tmp_path / "class.key").write_bytes(KEY[::-1])
+    for student in ("bob", "cid"):
+        (folder / f"{student}_attention.ipynb").unlink()
+    assert "0 of them graded before" in zoo.grade(folder, assignments, out, *options), "another key, other numbers"

@@ -1,0 +1,94 @@
+"""The numbers of an exercise, drawn for each student from the key of a class.
+
+A cell with the tag `numbers` holds plain assignments, each with what there is to choose from in its comment:
+
+    num_keys = 5  # 4..15
+    d_v = 64  # 48 | 64 | 80..95
+
+The page, Colab and a class without a key use the numbers as written. With a key, HMAC-SHA256 chooses one of all
+combinations for each student. Nothing of the key is written anywhere: the grader draws the same numbers again.
+"""
+
+import ast
+import hmac
+import itertools
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+LINE = re.compile(r"(?P<name>\w+) = (?P<value>.+?)  # (?P<choices>.+)")
+RANGE = re.compile(r"(\d+)\.\.(\d+)")
+MOST = 100  # combinations of one exercise, each of which is tried
+KEY_LENGTH = 32  # letters of a key: those of 16 random bytes
+# It stands above the numbers in a student's notebook.
+HEAD = """\
+# These numbers are drawn for you. Write numbers into your answer:
+# while it is graded, the names below are unknown to it.
+"""
+
+
+def _choices(text: str) -> list[str]:
+    """The choices of a comment, as they are written."""
+    found = []
+    for part in map(str.strip, text.split("|")):
+        if match := RANGE.fullmatch(part):
+            found += map(str, range(int(match[1]), int(match[2]) + 1))
+        else:
+            ast.literal_eval(part)
+            found.append(part)
+    return found
+
+
+def combinations(source: str) -> list[str]:
+    """Every form that a numbers cell may take, without its comments; the one that is written comes first.
+
+    Raises:
+        ValueError: a line that is no assignment with its choices, or too many combinations to try.
+    """
+    written, every = [], []
+    for line in filter(None, source.splitlines()):
+        match = LINE.fullmatch(line)
+        try:
+            choices = _choices(match["choices"]) if match else []
+        except (ValueError, SyntaxError):
+            choices = []
+        if match is None or match["value"] not in choices:
+            raise ValueError(f"{line!r}: write a number and its choices: `d_k = 64  # 16 | 64` or `n = 5  # 3..9`")
+        written.append(f"{match['name']} = {match['value']}")
+        every.append([f"{match['name']} = {choice}" for choice in choices])
+    found = ["\n".join(lines) for lines in itertools.product(*every)]
+    if not 1 < len(found) <= MOST:
+        raise ValueError(f"its numbers have {len(found)} combinations; give 2 to {MOST}, for each of them is tried")
+    return sorted(found, key=lambda one: one != "\n".join(written))
+
+
+def drawn(source: str, key: bytes, student: str, label: str) -> str:
+    """The numbers of a student for an exercise."""
+    every = combinations(source)
+    whose = f"{unicodedata.normalize('NFC', student)}\0{label}".encode()
+    return every[int.from_bytes(hmac.digest(key, whose, "sha256")) % len(every)]
+
+
+def put_in(notebook: dict[str, Any], key: bytes, student: str) -> None:
+    """Exchange the numbers of a release for those of a student."""
+    for cell in notebook["cells"]:
+        if label := cell["metadata"].get("book", {}).get("numbers"):
+            cell["source"] = HEAD + drawn("".join(cell["source"]), key, student, label)
+            cell["metadata"]["book"]["drawn"] = True
+            del cell["metadata"]["nbgrader"]  # or it would put back the numbers as they are written
+
+
+def read_key(path: Path) -> bytes:
+    """The key of a class.
+
+    Raises:
+        ValueError: a file that is missing, or holds too short a key.
+    """
+    if not path.is_file():
+        command = f"python3 -c 'import secrets; print(secrets.token_hex())' > {path}"
+        raise ValueError(f"there is no key {path}. Make one for each class, and keep it to yourself: {command}")
+    key = path.read_bytes().strip()
+    if len(key) < KEY_LENGTH:
+        raise ValueError(f"the key in {path} has {len(key)} letters, and {KEY_LENGTH} are the least: it can be guessed")
+    return key
