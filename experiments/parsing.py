@@ -31,19 +31,20 @@ from transformer_lib.data.corpora import data_folder, fetch
 from transformer_lib.data.trees import Tree, bracket_scores, linearize, mended_tree, read_trees, tidy
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import adam, epochs, train
-from workshop.lab.provenance import ROOT, provenance, write_result
+from workshop.lab.provenance import COMMIT, ROOT, provenance, write_result
 
 TREEBANK_URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/treebank.zip"
 TREEBANK_SHA256 = "9da92d76c3666cfb6cddeaed0f7e86b344cce0f0928a286d439e555f19c37399"
 HELD_OUT = {"5": "validation", "0": "test"}  # by the last digit of the article's number
-# Of the training trees all, half and a quarter; and all once more with the paper's order of norm and sum.
-JOBS = (("pre", 1), ("pre", 2), ("pre", 4), ("post", 1))
+SHARES = (1, 2, 4)  # of the training trees: all, half and a quarter
+BANDS = ((1, 10), (11, 20), (21, 30), (31, 999))  # words of a sentence
 RARE = 2  # words that training shows less often become <unk>
 PAPER_SENTENCES = 40_000
 # Section 6.3: four layers, a beam of 21, α = 0.3, at most 300 tokens more than the input. The width is an eighth of
 # the paper's 1024, which has ten times the sentences. The paper does not print the dropout that it chose.
 MODEL: dict[str, Any] = {
-    **{"num_layers": 4, "d_model": 128, "d_ff": 512, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.2}
+    **{"num_layers": 4, "d_model": 128, "d_ff": 512, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.2},
+    "norm_order": "pre",
 }
 TRAINING: dict[str, Any] = {"num_steps": 5000, "batch_tokens": 1000, "warmup_steps": 1000, "length_noise": 2.0}
 BEAM_SIZE, ALPHA, BEYOND_INPUT = 21, 0.3, 300
@@ -183,17 +184,25 @@ def extrapolated(trees: Sequence[int], f1: Sequence[float], to: int) -> dict[str
     return {"trees": to, "exponent": round(-slope, 4), "f1": round(1 - math.exp(level + slope * math.log(to)), 4)}
 
 
-def one_run(
-    norm_order: str, share: int, seed: int, training: dict[str, Any], model: dict[str, Any] = MODEL
-) -> dict[str, Any]:
+def by_length(lines: Sequence[str], right: Sequence[Tree]) -> list[dict[str, Any]]:
+    """The scores of the sentences of so many words, in bands."""
+    found = []
+    for least, most in BANDS:
+        chosen = [i for i, tree in enumerate(right) if least <= len(tree.words()) <= most]
+        about = {"words": [least, most], "sentences": len(chosen)}
+        found.append(about | scores([lines[i] for i in chosen], [right[i] for i in chosen]) if chosen else about)
+    return found
+
+
+def one_run(share: int, seed: int, training: dict[str, Any], model: dict[str, Any] = MODEL) -> dict[str, Any]:
     """Train on a share of the trees and score; the test trees only of a parser that saw all."""
     started, bank = time.monotonic(), treebank(share)
-    parser, curve = trained(bank, model | {"norm_order": norm_order}, training, seed)
+    parser, curve = trained(bank, model, training, seed)
     hypotheses = {"validation": parsed(parser, bank, bank.trees["validation"])}
     if share == 1:
         hypotheses["test"] = parsed(parser, bank, bank.trees["test"])
     return {
-        "norm_order": norm_order,
+        "commit": COMMIT,
         "trees": len(bank.trees["train"]),
         "seed": seed,
         "parameters": count_parameters(parser),
@@ -209,31 +218,35 @@ def main() -> None:
     """Every size with every seed; the record is written when all are done."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1], help="a training of each size with each")
+    parser.add_argument(
+        "--shares", type=int, nargs="+", default=SHARES, help="1: all trees, 2: every second, and so on"
+    )
     parser.add_argument("--steps", type=int, default=TRAINING["num_steps"], help="updates of each training")
     args = parser.parse_args()
     started, training = time.monotonic(), TRAINING | {"num_steps": args.steps}
     torch.set_num_threads(1)
     runs = []
-    for seed, (order, share) in itertools.product(args.seeds, JOBS):
-        part = PARTS / f"{args.steps}-{order}-{share}-{seed}.json"
+    right = treebank().trees
+    for seed, share in itertools.product(args.seeds, args.shares):
+        part = PARTS / f"{args.steps}-{share}-{seed}.json"
         if not part.exists():
             part.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(one_run(order, share, seed, training), ensure_ascii=False), "utf-8")
-        runs.append(json.loads(part.read_text("utf-8")))
-        about = f"{runs[-1]['trees']} trees, {order}-norm, seed {seed}"
-        print(f"{time.monotonic() - started:7.0f} s  {about}: {runs[-1]['scores']}")
+            part.write_text(json.dumps(one_run(share, seed, training), ensure_ascii=False), "utf-8")
+        run = json.loads(part.read_text("utf-8"))
+        runs.append(run | {"by_length": by_length(run["hypotheses"]["validation"], right["validation"])})
+        print(f"{time.monotonic() - started:7.0f} s  {run['trees']} trees, seed {seed}: {run['scores']}")
     by_size: dict[int, list[float]] = {}
     for run in runs:
-        if run["norm_order"] == "pre":
-            by_size.setdefault(run["trees"], []).append(run["scores"]["validation"]["evalb"]["f1"])
+        by_size.setdefault(run["trees"], []).append(run["scores"]["validation"]["evalb"]["f1"])
     sizes = sorted(by_size)
+    f1 = [statistics.fmean(by_size[size]) for size in sizes]
     record = {
         "what": "constituency parsing of section 6.3 on the treebank sample, learned from shares of its trees",
         "data": "articles whose number ends in 5 for validation, in 0 for the test; the others to learn from",
         "model": MODEL,
         "training": training,
         "decoding": {"beam_size": BEAM_SIZE, "alpha": ALPHA, "max_length": f"input + {BEYOND_INPUT}"},
-        "extrapolated": extrapolated(sizes, [statistics.fmean(by_size[size]) for size in sizes], PAPER_SENTENCES),
+        "extrapolated": extrapolated(sizes, f1, PAPER_SENTENCES) if len(sizes) > 1 else None,
         "runs": runs,
         **provenance(0, sum(run["seconds"] for run in runs)),
     }

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from experiments import parsing
-from experiments.parsing import Treebank, evalb_form, extrapolated, parsed, punctuation, scores, trained
+from experiments.parsing import Treebank, by_length, evalb_form, extrapolated, parsed, punctuation, scores, trained
 from transformer_lib.data import WordTokenizer
 from transformer_lib.data.corpora import data_folder
 from transformer_lib.data.trees import Tree, bracket_scores, linearize, mended_tree, read_trees, tidy
@@ -120,12 +120,12 @@ def test_an_error_that_falls_as_a_power_is_continued():
 def test_the_command_goes_on_from_what_is_done_and_scores_the_test_trees_once(tmp_path, monkeypatch):
     begun, written = [], {}
 
-    def small(order, share, seed, training):
-        begun.append((order, share, seed))
-        return one_run(order, share, seed, SHORT | {"num_steps": 2}, SMALL)
+    def small(share, seed, training):
+        begun.append((share, seed))
+        return one_run(share, seed, SHORT | {"num_steps": 2}, SMALL)
 
     one_run = parsing.one_run
-    monkeypatch.setattr(parsing, "treebank", lambda share: bank()._replace(
+    monkeypatch.setattr(parsing, "treebank", lambda share=1: bank()._replace(
         trees=bank().trees | {"train": (4 * TREES)[::share]}
     ))  # fmt: skip
     monkeypatch.setattr(parsing, "one_run", small)
@@ -134,12 +134,13 @@ def test_the_command_goes_on_from_what_is_done_and_scores_the_test_trees_once(tm
     monkeypatch.setattr(parsing, "write_result", lambda name, record: written.update(record) or Path(name))
     monkeypatch.setattr("sys.argv", ["parsing", "--seeds", "0", "--steps", "2"])
     parsing.main()
-    assert begun == [("pre", 1, 0), ("pre", 2, 0), ("pre", 4, 0), ("post", 1, 0)]
-    (tmp_path / "2-pre-4-0.json").unlink()
+    assert begun == [(1, 0), (2, 0), (4, 0)]
+    (tmp_path / "2-4-0.json").unlink()
     parsing.main()
-    assert begun[4:] == [("pre", 4, 0)]
-    assert [run["trees"] for run in written["runs"]] == [12, 6, 3, 12]
-    assert [len(run["hypotheses"]) for run in written["runs"]] == [2, 1, 1, 2]
+    assert begun[3:] == [(4, 0)]
+    assert [run["trees"] for run in written["runs"]] == [12, 6, 3]
+    assert [len(run["hypotheses"]) for run in written["runs"]] == [2, 1, 1]
+    assert [band["sentences"] for band in written["runs"][0]["by_length"]] == [3, 0, 0, 0]
     assert written["extrapolated"]["trees"] == 40_000
 
 
@@ -165,4 +166,5 @@ def test_the_record_scores_again_from_its_hypotheses():
     for run in record["runs"]:
         for split, lines in run["hypotheses"].items():
             assert scores(lines, right[split]) == run["scores"][split]
-    assert [run["trees"] for run in record["runs"] if "test" in run["scores"]] == [len(right["train"])] * 4
+        assert by_length(run["hypotheses"]["validation"], right["validation"]) == run["by_length"]
+    assert {run["trees"] for run in record["runs"] if "test" in run["scores"]} == {len(right["train"])}
