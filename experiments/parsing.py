@@ -28,7 +28,7 @@ from tqdm import tqdm
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, count_parameters
 from transformer_lib.data import WordTokenizer, make_batch
 from transformer_lib.data.corpora import data_folder, fetch
-from transformer_lib.data.trees import Tree, bracket_scores, linearize, mended_tree, read_trees, tidy
+from transformer_lib.data.trees import WORD, Tree, bracket_scores, linearize, mended_tree, read_trees, tidy
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import COMMIT, ROOT, provenance, write_result
@@ -129,7 +129,8 @@ def parsed(parser: Transformer, bank: Treebank, trees: Sequence[Tree], beam_size
 
 
 def scores(lines: Sequence[str], right: Sequence[Tree]) -> dict[str, Any]:
-    """F1 of all brackets, and by evalb's rule, of trees that are mended where they are broken; how many were.
+    """F1 of all brackets, and by evalb's rule, of trees that are mended where they are broken; how many were, how many
+    have another number of words.
 
     The rule of evalb, by which Table 4's scores are counted, takes punctuation out and does not tell PRT from ADVP.
     """
@@ -143,7 +144,12 @@ def scores(lines: Sequence[str], right: Sequence[Tree]) -> dict[str, Any]:
     mine, theirs = [tree for tree, _ in by_rule], [tree for _, tree in by_rule if tree is not None]
     found = {"all_brackets": bracket_scores(trees, right), "evalb": bracket_scores(mine, theirs)}
     rounded = {rule: {name: round(value, 4) for name, value in s._asdict().items()} for rule, s in found.items()}
-    return rounded | {"broken": sum(repairs > 0 for _, repairs in pairs), "repairs": sum(r for _, r in pairs)}
+    miscounted = sum(line.split().count(WORD) != len(tree.words()) for line, tree in zip(lines, right, strict=True))
+    return rounded | {
+        "broken": sum(repairs > 0 for _, repairs in pairs),
+        "miscounted": miscounted,
+        "repairs": sum(r for _, r in pairs),
+    }
 
 
 def punctuation(tree: Tree) -> set[int]:
@@ -195,7 +201,7 @@ def by_length(lines: Sequence[str], right: Sequence[Tree]) -> list[dict[str, Any
 
 
 def one_run(share: int, seed: int, training: dict[str, Any], model: dict[str, Any] = MODEL) -> dict[str, Any]:
-    """Train on a share of the trees and score; the test trees only of a parser that saw all."""
+    """Train on a share of the trees and parse; the test trees only with a parser that saw all."""
     started, bank = time.monotonic(), treebank(share)
     parser, curve = trained(bank, model, training, seed)
     hypotheses = {"validation": parsed(parser, bank, bank.trees["validation"])}
@@ -209,7 +215,6 @@ def one_run(share: int, seed: int, training: dict[str, Any], model: dict[str, An
         "words_known": len(bank.source),
         "validation_perplexity": curve,
         "seconds": round(time.monotonic() - started, 1),
-        "scores": {split: scores(lines, bank.trees[split]) for split, lines in hypotheses.items()},
         "hypotheses": hypotheses,
     }
 
@@ -233,7 +238,9 @@ def main() -> None:
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_text(json.dumps(one_run(share, seed, training), ensure_ascii=False), "utf-8")
         run = json.loads(part.read_text("utf-8"))
-        runs.append(run | {"by_length": by_length(run["hypotheses"]["validation"], right["validation"])})
+        run["scores"] = {split: scores(lines, right[split]) for split, lines in run["hypotheses"].items()}
+        run["by_length"] = by_length(run["hypotheses"]["validation"], right["validation"])
+        runs.append(run)
         print(f"{time.monotonic() - started:7.0f} s  {run['trees']} trees, seed {seed}: {run['scores']}")
     by_size: dict[int, list[float]] = {}
     for run in runs:

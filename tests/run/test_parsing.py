@@ -91,12 +91,12 @@ def test_evalbs_rule_by_hand():
     found = scores(lines, [tea])
     assert found["evalb"]["f1"] == 1.0
     assert found["all_brackets"]["f1"] == 0.5  # S and NP of four
-    assert (found["broken"], found["repairs"]) == (0, 0)
+    assert (found["broken"], found["miscounted"], found["repairs"]) == (0, 0, 0)
 
 
 def test_broken_trees_are_mended_and_counted():
     found = scores([" ".join(linearize(TREES[0])), "(S (NP XX )NP (VP XX"], TREES[:2])
-    assert (found["broken"], found["repairs"]) == (1, 4)  # two words and two brackets
+    assert (found["broken"], found["miscounted"], found["repairs"]) == (1, 1, 4)  # two words and two brackets
     assert 0.5 < found["all_brackets"]["f1"] < 1
 
 
