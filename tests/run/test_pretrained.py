@@ -1,10 +1,12 @@
 """The translators that come with the package: what was recorded of them still holds."""
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
 
+from experiments import small_parser
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import exact_match
 from transformer_lib.run import cli
@@ -12,11 +14,12 @@ from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_na
 
 SENTENCES = ["tatoeba_de_en", "tatoeba_en_de"]
 NUMBERS = "number_words_en_de"
+PARSER = "parser_en_en"
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 
 
-def test_sentences_both_ways_and_number_words_come_with_the_package():
-    assert pretrained_names() == [NUMBERS, *SENTENCES]
+def test_sentences_both_ways_number_words_and_a_parser_come_with_the_package():
+    assert pretrained_names() == [NUMBERS, PARSER, *SENTENCES]
 
 
 @pytest.mark.parametrize("name", SENTENCES)
@@ -60,3 +63,34 @@ def test_the_number_words_are_as_exact_as_recorded():
     card = (PRETRAINED / NUMBERS / "README.md").read_text("utf-8")
     assert f"{100 * recorded['exact_match']['test']:.1f} % come out exactly" in card
     assert sum(path.stat().st_size for path in (PRETRAINED / NUMBERS).iterdir()) < 300_000
+
+
+def test_the_parser_is_as_exact_as_recorded():
+    recorded = json.loads((RESULTS / f"{PARSER}.json").read_text("utf-8"))
+    test = small_parser.pairs("test")
+    known = {words for part in ("train", "val") for words, _ in small_parser.pairs(part)}
+    assert not known & {words for words, _ in test}
+    trees = Translator.load(PARSER).translate([words for words, _ in test])
+    assert exact_match(trees, [tree for _, tree in test]) == recorded["exact_match"]["test"] > 0.98
+    for example in recorded["examples"]:
+        assert (example["source"], example["reference"]) in test
+        assert example["hypothesis"] == trees[test.index((example["source"], example["reference"]))]
+    card = (PRETRAINED / PARSER / "README.md").read_text("utf-8")
+    assert f"{100 * recorded['exact_match']['test']:.1f} % get exactly their tree" in card
+    assert sum(path.stat().st_size for path in (PRETRAINED / PARSER).iterdir()) < 250_000
+
+
+def test_a_tool_belongs_to_the_nearest_deed_and_what_one_wears_to_a_person():
+    for tree in itertools.islice(small_parser.sentences(seed=1), 300):
+        for deed in (node for node in nodes(tree) if node.label == "VP" and len(node.parts) == 3):
+            assert deed.parts[2].words()[-1] in small_parser.TOOLS.split()
+        for person in (node for node in nodes(tree) if node.label == "NP" and node.parts[-1].label == "PP"):
+            assert person.words()[-1] in small_parser.WORN.split()
+
+
+def nodes(tree):
+    """All constituents of a tree."""
+    if not tree.is_part_of_speech:
+        yield tree
+        for part in tree.parts:
+            yield from nodes(part)

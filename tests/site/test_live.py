@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
-NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de")
+NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de", "parser_en_en")
 STATIC = "document.getElementById('live-translator').dataset.static"
 AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
 FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
@@ -78,7 +78,7 @@ def page(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    """The page with number words loaded in it, and all three translators at hand as `translators`."""
+    """The page with number words loaded in it, and all models at hand as `translators`."""
     with visited(context, origins["http"]) as page:
         page.click(".live-load button")
         page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
@@ -241,10 +241,12 @@ def test_the_tokenizers_cut_as_the_librarys_do(loaded: Page) -> None:
         expected = [tokenizer.encode(text) for text in texts]
         wrong = [text for text, a, b in zip(texts, found, expected, strict=True) if a != b]
         assert wrong == []
+        target = Translator.load(name).target_tokenizer
+        rows = [[i % len(target) for i in ids] for ids in expected]
         decoded = loaded.evaluate(
-            "([name, rows]) => rows.map(ids => translators[name].targetTokenizer.decode(ids))", [name, expected]
+            "([name, rows]) => rows.map(ids => translators[name].targetTokenizer.decode(ids))", [name, rows]
         )
-        assert decoded == [tokenizer.decode(ids) for ids in expected]
+        assert decoded == [target.decode(ids) for ids in rows]
 
 
 def test_numbers_are_spelled_as_the_library_spells_them(loaded: Page) -> None:
@@ -255,7 +257,7 @@ def test_numbers_are_spelled_as_the_library_spells_them(loaded: Page) -> None:
     assert spelled == [english_number(447), english_number(12_345), english_number(12_345), "forty", "3 4"]
 
 
-@pytest.mark.parametrize(("name", "count"), [(NAMES[0], 20), (NAMES[1], 15), (NAMES[2], 15)])
+@pytest.mark.parametrize(("name", "count"), [(NAMES[0], 20), *((name, 15) for name in NAMES[1:])])
 def test_translations_are_the_librarys(loaded: Page, name: str, count: int) -> None:
     translator = Translator.load(name)
     texts = sources(name, count)
@@ -278,6 +280,27 @@ def test_translations_are_the_librarys(loaded: Page, name: str, count: int) -> N
         assert written == translator.target_tokenizer.decode(tokens)
         if beam:
             assert beam == beam_search(translator.model, source)[0].tolist(), text
+
+
+def test_the_tree_that_the_parser_writes_is_drawn(page: Page) -> None:
+    as_tokens = """() => {
+        const inside = box => box.matches('span') ? ['XX']
+            : [`(${box.children[0].textContent}`, ...[...box.children[1].children].flatMap(inside),
+               `)${box.children[0].textContent}`];
+        return inside(document.querySelector('.live-tree > .live-constituent')).join(' ');
+    }"""
+    page.check("[value=parser_en_en]")
+    page.click(".live-load button")
+    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+    for sentence in ("the girl saw the king with a telescope", "the girl saw the king with a beard"):
+        page.fill("#live-text", sentence)
+        page.click(".live-next")
+        page.wait_for_selector(".live-tree .live-open b >> text=S")
+        page.click(".live-text [type=submit]")
+        page.wait_for_function(SETTLED)
+        assert page.evaluate(as_tokens) == page.inner_text(".live-translation")
+        assert page.locator(".live-tree span").all_inner_texts() == sentence.split()
+        assert page.locator(".live-open").count() == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

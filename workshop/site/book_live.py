@@ -33,7 +33,7 @@ TEMPLATE = Path(__file__).with_name("live_translator.html")
 PLACES = {
     "live-translator": (
         ("live",),
-        ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "hundred", "surgery", "live"),
+        ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "trees", "hundred", "surgery", "live"),
     ),
     "live-training": (
         ("live", "training"),
@@ -45,6 +45,7 @@ TRANSLATORS = {
     "number_words_en_de": "Number words, English to German",
     "tatoeba_de_en": "Everyday sentences, German to English",
     "tatoeba_en_de": "Everyday sentences, English to German",
+    "parser_en_en": "Short English sentences to their trees",
 }
 
 
@@ -75,8 +76,9 @@ def hundred(name: str) -> dict[str, Any]:
         pairs = random.Random(0).sample(load_pairs("number_words", "test", "en", "de"), 100)
         return {"pairs": pairs, "of": "numbers of the test part", "counted": "are right"}
     pairs = [(example["source"], example["hypothesis"]) for example in recorded["examples"]]
-    counted = "come out word for word as the untouched model writes them"
-    return {"pairs": pairs, "of": "sentences of Tatoeba's test part (CC-BY 2.0)", "counted": counted}
+    where = "Tatoeba's test part (CC-BY 2.0)" if name.startswith("tatoeba") else "the parser's test part"
+    counted = "come out token for token as the untouched model writes them"
+    return {"pairs": pairs, "of": f"sentences of {where}", "counted": counted}
 
 
 @cache

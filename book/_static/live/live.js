@@ -14,6 +14,11 @@
       "Der Bundesrat hat das Gesetz abgelehnt.",
     ],
     tatoeba_en_de: ["How old are you?", "I read a book yesterday.", "The senate rejected the bill."],
+    parser_en_en: [
+      "the girl saw the king with a telescope",
+      "the girl saw the king with a beard",
+      "the doctor who watched the baker with a lens laughed",
+    ],
   };
   const PAUSE = matchMedia("(prefers-reduced-motion: reduce)").matches ? 0 : 250; // milliseconds between tokens
 
@@ -46,7 +51,7 @@
       ? "Loaded. Nothing you type leaves your device."
       : runtimeLoaded
         ? ""
-        : `Nothing is loaded before you press. ${megabytes(Number(place.dataset.runtime))} of it is the runtime, which all three share.`;
+        : `Nothing is loaded before you press. ${megabytes(Number(place.dataset.runtime))} of it is the runtime, which all of them share.`;
     if (ready) {
       showExamples(radio.value);
       surgery.show(radio.value, loaded.get(radio.value));
@@ -192,6 +197,8 @@
     const text = shown.translator.targetTokenizer.decode(shown.steps.at(-1).tokens);
     find(".live-translation").textContent = text + (shown.steps.at(-1).done ? "" : " …");
     find(".live-echo").textContent = `${shown.text} → ${find(".live-translation").textContent}`;
+    const words = shown.translator.sourceTokenizer.pieces(shown.text);
+    LiveTranslator.drawTree(find(".live-tree"), text.split(" "), words);
     LiveTranslator.drawSteps(result, shown.steps, shown.beamSize, written, choose);
     if (focused) {
       find(".live-steps").rows[row]?.cells[column]?.querySelector("button")?.focus();
