@@ -36,6 +36,12 @@ def paper_table(address: Address, api: bool = False) -> str:
     With `api`, as on a page of the book, a function is linked to what the API says of it.
     """
 
+    def chapter(row: Row) -> str:
+        words = (row.chapter or "–").replace("_", " ")
+        if row.chapter and api:
+            return f"{{ref}}`{words} <{row.id}>`"  # a chapter can have the name of an item
+        return f"[{words}](#{row.id})" if row.chapter else words
+
     def code(row: Row) -> str:
         if row.file is None:
             return "–"
@@ -48,7 +54,7 @@ def paper_table(address: Address, api: bool = False) -> str:
         [
             _one_line(row.place),
             _one_line(row.statement),
-            f"[{row.chapter.replace('_', ' ')}](#{row.id})" if row.chapter else "–",
+            chapter(row),
             code(row),
             _test(row.test, address) if row.test else "–",
         ]
