@@ -21,11 +21,13 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from playwright.sync_api import sync_playwright
 
 from workshop.course import grading_zoo as zoo
 from workshop.course import make_assignments
 from workshop.course.grading.sandbox import missing
 from workshop.course.make_assignments import chapters
+from workshop.site.make_pdf import find_browser
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -218,6 +220,26 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
         for source in hidden:
             lines = [line.strip() for line in source.splitlines() if len(line.strip()) > 30]
             assert not [line for line in lines if line in text], student
+
+
+def test_axe_finds_nothing_in_feedback(visited: Visit) -> None:
+    out, _ = visited
+    try:
+        browser_path = find_browser()
+    except SystemExit:
+        pytest.skip("Chromium is not installed: the feedback cannot be opened")
+    axe = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
+        for name in ("untouched", "stripped", "flood"):
+            for width in (390, 1280):
+                page = browser.new_page(viewport={"width": width, "height": 900})
+                page.goto((out / "feedback" / name / "attention" / "attention.html").as_uri())
+                page.evaluate(axe)
+                found = page.evaluate("async () => (await axe.run({preload: false})).violations")
+                assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
+                page.close()
+        browser.close()
 
 
 def test_a_hidden_check_is_in_no_process_of_a_submission(visited: Visit) -> None:

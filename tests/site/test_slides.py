@@ -18,6 +18,7 @@ from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.plain_markdown import Plain
 
 ROOT = Path(__file__).resolve().parents[2]
+AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
 PNG = "iVBORw0KGgo="
 
 
@@ -119,7 +120,10 @@ def test_the_decks_open_from_files_whole_and_quietly(site: Path, context: Browse
         count = page.evaluate("Reveal.getTotalSlides()")
         page.evaluate("Reveal.next()")
         here = page.evaluate("Reveal.getIndices()")
+        page.evaluate(AXE)
+        found = page.evaluate("async () => (await axe.run({preload: false})).violations")
         page.close()
         assert faults == []
+        assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
         assert count >= 3 * len(chapters)
         assert here["h"] == 1
