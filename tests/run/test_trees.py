@@ -17,6 +17,7 @@ from transformer_lib.data.trees import (
     tidy,
     tree_from,
 )
+from transformer_lib.reference import tree_tokens
 
 TEXT = """
 ( (S (NP-SBJ-1 (DT The) (NN cat)) (VP (VBD sat) (NP (-NONE- *-1)) (PP-LOC (IN on) (NP (NN mats)))) (. .)))
@@ -50,6 +51,18 @@ LEAVES = st.sampled_from(["a", "b", "c"]).map(lambda word: Tree("NN", (word,)))
 TREES = st.recursive(
     LEAVES, lambda parts: st.builds(Tree, LABELS, st.lists(parts, min_size=1, max_size=4).map(tuple)), max_leaves=12
 ).filter(lambda tree: not tree.is_part_of_speech)
+
+
+def as_lists(tree):
+    """The nested lists that the loop takes."""
+    return tree.parts[0] if tree.is_part_of_speech else [tree.label, *map(as_lists, tree.parts)]
+
+
+@pytest.mark.paper("parsing")
+@settings(max_examples=100, deadline=None)
+@given(TREES)
+def test_the_tokens_are_those_of_the_loop(tree):
+    assert linearize(tree) == tree_tokens(as_lists(tree))
 
 
 def without_parts_of_speech(tree):

@@ -239,4 +239,7 @@ def test_an_unknown_name_is_refused():
     environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
     found = subprocess.run(command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True)
     assert found.returncode == 1
-    assert "'tatoeba_de_fr' does not come with the package; known: number_words_en_de, tatoeba_de_en" in found.stderr
+    assert (
+        "'tatoeba_de_fr' does not come with the package; known: number_words_en_de, parser_en_en, tatoeba_de_en"
+        in found.stderr
+    )
