@@ -66,8 +66,10 @@ def test_each_chapter_of_parts_i_to_iii_closes_with_its_task():
     )
     for number, chapter in enumerate(chapters(), start=1):
         text = chapter.read_text("utf-8")
+        assert "## Your Transformer" in text, f"{chapter.stem} has no task: add one, or move it to a later part"
         section = text[text.index("## Your Transformer") : text.index("## To take away")]
-        assert f"**Task {number} of {len(chapters())}:**" in section, chapter.stem
+        wanted = f"**Task {number} of {len(chapters())}:**"
+        assert wanted in section, f"{chapter.stem} lacks {wanted}: Parts I to III have a task in each chapter"
         assert f"python -m pytest -k test_{number}_" in section, chapter.stem
         tasks = re.findall(rf'NotImplementedError\("task {number}: (\w+)', skeleton)
         assert tasks, chapter.stem

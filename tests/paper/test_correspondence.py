@@ -12,6 +12,11 @@ FOUND = {
     "test": correspondence.tests(),
     "chapter": correspondence.chapters(),
 }
+FORMS = {
+    "function": "function whose docstring says `Source: … [{}].`",
+    "test": 'test marked `@pytest.mark.paper("{}")`',
+    "chapter": "chapter with the target `({})=` above a heading",
+}
 
 
 @pytest.mark.parametrize("paper_id", PAPER_IDS)
@@ -21,7 +26,7 @@ def test_an_id_has_all_three_or_stands_in_the_list_of_exceptions(paper_id):
         assert missing, f"{paper_id} has all three now: take it off the list of exceptions"
         assert len(EXCEPTIONS[paper_id]) > 20, "an exception needs its reason"
     else:
-        assert not missing, f"{paper_id} has no {' and no '.join(missing)}"
+        assert not missing, f"{paper_id} has no {' and no '.join(FORMS[kind].format(paper_id) for kind in missing)}"
 
 
 @pytest.mark.parametrize("kind", FOUND)

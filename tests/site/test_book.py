@@ -69,8 +69,10 @@ def test_a_chapter_has_its_parts(chapter, part):
 def test_the_loops_come_before_the_librarys_version(chapter):
     listed = re.findall(r"literalinclude\} \.\./((?:transformer_lib|experiments)/\S+)", chapter.read_text("utf-8"))
     of_the_library = [path for path in listed if path.startswith("transformer_lib/")]
-    assert of_the_library[0] == "transformer_lib/reference.py"
-    assert set(listed) > {"transformer_lib/reference.py"}  # the layer of an experiment is fast, too
+    first = of_the_library[0] if of_the_library else "nothing"
+    assert first == "transformer_lib/reference.py", f"the first listing is to show loops of reference.py, not {first}"
+    # the layer of an experiment is fast, too
+    assert set(listed) > {"transformer_lib/reference.py"}, "after the loops, list the fast version"
 
 
 @every_page
@@ -85,19 +87,22 @@ def test_a_chapter_is_taken_away_in_three_lines(chapter):
 def test_the_minutes_at_the_exercises_are_those_of_the_tasks(chapter):
     text = chapter.read_text("utf-8")
     [minutes] = re.findall(r"of which (\d+) at the exercises", text)
-    assert int(minutes) == sum(map(int, re.findall(r"^:minutes: (\d+)", text, re.MULTILINE)))
+    tasks = sum(map(int, re.findall(r"^:minutes: (\d+)", text, re.MULTILINE)))
+    assert int(minutes) == tasks, f"the box says {minutes} minutes at the exercises, their tasks {tasks}"
 
 
 @with_exercises
 def test_exercises_are_whole(chapter):
     found = exercises_of(read_page(chapter))  # raises for whatever an exercise lacks
-    assert 3 <= len(found) <= 7
-    assert sum(exercise.is_graded_by_machine for exercise in found) >= 3
+    checked = sum(exercise.is_graded_by_machine for exercise in found)
+    assert 3 <= len(found) <= 7, f"{len(found)} exercises; a chapter has three to seven"
+    assert checked >= 3, f"{checked} exercises with checks; a chapter has three"
 
 
 @with_exercises
 def test_a_chapter_asserts_its_claims(chapter):
-    assert sum(cell.source.count("assert ") for cell in code_cells(chapter)) >= 10
+    asserts = sum(cell.source.count("assert ") for cell in code_cells(chapter))
+    assert asserts >= 10, f"{asserts} asserts in the cells; a chapter has ten, those of hidden checks among them"
 
 
 @every_page
@@ -120,7 +125,8 @@ def test_every_picture_has_words(chapter):
 
 def test_a_chapter_has_two_pictures(chapter):
     cells = [cell.source for cell in code_cells(chapter)]
-    assert sum("plt.show()" in c or "description=" in c for c in cells) >= 2
+    pictures = sum("plt.show()" in c or "description=" in c for c in cells)
+    assert pictures >= 2, f"{pictures} cells that draw a chart or a plot; a chapter has two"
 
 
 def test_the_differences_name_tests_that_exist():
