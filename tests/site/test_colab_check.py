@@ -72,3 +72,11 @@ def test_a_notebook_is_really_run(source, tmp_path):
     else:
         assert result.returncode == 1
         assert "ZeroDivisionError" in result.stderr
+
+
+def test_the_environment_of_development_is_left_alone(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["colab_check", "--here"])
+    monkeypatch.setattr(colab_check, "is_editable", lambda: True)
+    with pytest.raises(SystemExit):
+        colab_check.main()
+    assert "would take the editable package out" in capsys.readouterr().err

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.metadata import distributions
 from pathlib import Path
 
 from workshop.site.address import configured
@@ -132,14 +133,22 @@ def run(notebook: Path, environment: Environment) -> bool:
     return passed
 
 
+def is_editable() -> bool:
+    """Whether this environment holds the package as a link to a checkout, as `make env` installs it."""
+    origins = [found.read_text("direct_url.json") for found in distributions(name="executable-transformer")]
+    return any(json.loads(origin).get("dir_info", {}).get("editable", False) for origin in origins if origin)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: all of notebooks/")
     parser.add_argument("--bounds", choices=["colab", "newest"], default="colab", help="which versions to meet")
     parser.add_argument("--python", default=sys.executable, help="the interpreter to run under (default: this one)")
-    parser.add_argument("--here", action="store_true", help="make no environment: run in the one of this interpreter")
+    parser.add_argument("--here", action="store_true", help="run in the environment of this interpreter")
     arguments = parser.parse_args()
     chosen = arguments.notebooks or sorted((ROOT / "notebooks").glob("*.ipynb"))
+    if arguments.here and is_editable():
+        parser.error("--here would take the editable package out of this environment; leave it out, or use another one")
     here = Path(sys.executable)
     environment = Environment(here if arguments.here else fresh_environment(arguments.bounds, arguments.python))
     print(f"{'here' if arguments.here else arguments.bounds}: {', '.join(environment.versions)}", flush=True)
