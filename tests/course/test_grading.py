@@ -53,12 +53,8 @@ def of_the_run(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
 
 
 @pytest.fixture(scope="session")
-def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def assignments(needs_grading: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All assignments, made once for all processes of the test run."""
-    if not zoo.PYTHON.exists():
-        if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
-            pytest.fail("needs .venv-grading: run `make grading-env`")
-        pytest.skip("needs .venv-grading: run `make grading-env`")
     shared = of_the_run(tmp_path_factory, "assignments")
     with FileLock(f"{shared}.lock"):
         if not (shared / "complete").exists():

@@ -7,7 +7,6 @@ chapter: here 100 students of three classes get none but those.
 import copy
 import csv
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -173,11 +172,7 @@ def test_numbers_of_somebody_else_are_told_and_put_right(tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def assignments(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if not zoo.PYTHON.exists():
-        if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
-            pytest.fail("needs .venv-grading: run `make grading-env`")
-        pytest.skip("needs .venv-grading: run `make grading-env`")
+def assignments(needs_grading: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("assignments")
     make_assignments.write_sources(folder, ["attention"])
     make_assignments.make_release(folder)
