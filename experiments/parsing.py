@@ -18,6 +18,7 @@ import math
 import statistics
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -200,6 +201,23 @@ def by_length(lines: Sequence[str], right: Sequence[Tree]) -> list[dict[str, Any
     return found
 
 
+def without_reading(bank: Treebank, trees: Sequence[Tree]) -> dict[str, list[str]]:
+    """What two parsers without training write for each sentence, of which they see the number of words alone.
+
+    One gives the tree that training shows most often for this number, or for the nearest one; the other lets each word
+    open a verb phrase that holds the rest.
+    """
+    shown: dict[int, Counter[str]] = {}
+    for tree in bank.trees["train"]:
+        shown.setdefault(len(tree.words()), Counter())[" ".join(linearize(tree))] += 1
+    lengths = [len(tree.words()) for tree in trees]
+    nearest = [min(shown, key=lambda length: abs(length - wanted)) for wanted in lengths]
+    return {
+        "commonest": [shown[length].most_common(1)[0][0] for length in nearest],
+        "nested": ["(S " + " (VP ".join([WORD] * n) + " )VP" * (n - 1) + " )S" for n in lengths],
+    }
+
+
 def one_run(share: int, seed: int, training: dict[str, Any], model: dict[str, Any] = MODEL) -> dict[str, Any]:
     """Train on a share of the trees and parse; the test trees only with a parser that saw all."""
     started, bank = time.monotonic(), treebank(share)
@@ -231,7 +249,8 @@ def main() -> None:
     started, training = time.monotonic(), TRAINING | {"num_steps": args.steps}
     torch.set_num_threads(1)
     runs = []
-    right = treebank().trees
+    bank = treebank()
+    right = bank.trees
     for seed, share in itertools.product(args.seeds, args.shares):
         part = PARTS / f"{args.steps}-{share}-{seed}.json"
         if not part.exists():
@@ -253,6 +272,10 @@ def main() -> None:
         "model": MODEL,
         "training": training,
         "decoding": {"beam_size": BEAM_SIZE, "alpha": ALPHA, "max_length": f"input + {BEYOND_INPUT}"},
+        "without_reading": {
+            split: {name: scores(lines, right[split]) for name, lines in without_reading(bank, right[split]).items()}
+            for split in HELD_OUT.values()
+        },
         "extrapolated": extrapolated(sizes, f1, PAPER_SENTENCES) if len(sizes) > 1 else None,
         "runs": runs,
         **provenance(0, sum(run["seconds"] for run in runs)),

@@ -110,6 +110,15 @@ def test_a_small_parser_learns_three_trees_and_keeps_their_order():
     assert scores(lines, TREES[::-1])["evalb"]["f1"] == 1.0
 
 
+def test_parsers_that_do_not_read_see_the_number_of_words_alone():
+    cat, gave, sat = TREES
+    long = Tree("S", tuple(Tree("NN", (str(i),)) for i in range(20)))
+    without = parsing.without_reading(bank()._replace(trees={"train": [cat, gave, sat, sat]}), [gave, cat, long])
+    assert without["commonest"] == [" ".join(linearize(tree)) for tree in (sat, cat, cat)]
+    assert without["nested"][0] == "(S XX (VP XX (VP XX (VP XX )VP )VP )VP )S"
+    assert scores(without["nested"], [gave, cat, long])["broken"] == 0
+
+
 def test_an_error_that_falls_as_a_power_is_continued():
     trees = [400, 800, 1600, 3200]
     found = extrapolated(trees, [1 - 10 * n**-0.5 for n in trees], 40_000)
@@ -167,4 +176,7 @@ def test_the_record_scores_again_from_its_hypotheses():
         for split, lines in run["hypotheses"].items():
             assert scores(lines, right[split]) == run["scores"][split]
         assert by_length(run["hypotheses"]["validation"], right["validation"]) == run["by_length"]
+    for split, found in record["without_reading"].items():
+        lines = parsing.without_reading(parsing.treebank(), right[split])
+        assert {name: scores(written, right[split]) for name, written in lines.items()} == found
     assert {run["trees"] for run in record["runs"] if "test" in run["scores"]} == {len(right["train"])}
