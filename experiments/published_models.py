@@ -51,11 +51,15 @@ def load(name: str | Path) -> tuple[Any, Any]:
 
 
 def with_random_weights(**sizes: Any) -> Any:
-    """A MarianMTModel of opus-mt-en-de's sizes, or of others."""
+    """A MarianMTModel of opus-mt-en-de's sizes, or of others, with biases and gains as training would leave them."""
     from transformers import MarianConfig, MarianMTModel
 
     torch.manual_seed(0)
-    return MarianMTModel(MarianConfig(**OPUS_MT_EN_DE | sizes)).eval()
+    model = MarianMTModel(MarianConfig(**OPUS_MT_EN_DE | sizes)).eval()
+    with torch.no_grad():  # fresh ones are 0 and 1: moved to a wrong place, they would change nothing
+        for vector in (*(p for p in model.parameters() if p.dim() == 1), model.final_logits_bias):
+            vector.add_(0.1 * torch.randn_like(vector))
+    return model
 
 
 @torch.no_grad()
