@@ -7,8 +7,9 @@
 
 Each peer sits in a process of its own and only one computes at a time. Every round runs all of them once, beginning
 with another one each time; a ratio is taken within a round, so that a machine that slows down slows down both its
-sides. A peer that does other work than the rest (logits of another shape, sentences that end early, a loss that does
-not fall) is refused, and the command fails.
+sides. On a CPU every peer runs with one thread and with two, and the number that is best for it counts. A peer that
+does other work than the rest (logits of another shape, sentences that end early, a loss that does not fall) is refused,
+and the command fails.
 """
 
 import argparse
@@ -33,6 +34,9 @@ BUSY = 1.5  # load average beside our own work from which the machine counts as 
 DATASHEET = {"H200": 989.5, "H100": 989.5, "A100": 312.0, "L4": 121.0, "T4": None}
 
 
+Rates = dict[int, list[float]]  # number of threads → the rate of each round
+
+
 class PeerError(Exception):
     """A worker answered with an error, or not at all."""
 
@@ -47,7 +51,7 @@ class Worker:
         self.log = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # lives as long as the process
         command = [sys.executable, str(Path(__file__).with_name("worker.py")), peer, task, *options]
         threads = 1 if any(option.startswith("tiny") for option in options) else 2
-        # Every library starts as many threads as the others, and asks the Hub for nothing.
+        # No library starts more threads than the others, and none asks the Hub for anything.
         quiet = {"PYTHONPATH": str(ROOT)} | {
             "HF_HUB_OFFLINE": "1",
             "TOKENIZERS_PARALLELISM": "false",
@@ -63,12 +67,12 @@ class Worker:
             env=os.environ | quiet,
         )
 
-    def ask(self, do: str, task: str = "") -> dict[str, Any]:
+    def ask(self, do: str, **about: Any) -> dict[str, Any]:
         """Send a command and wait for its answer."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         try:
-            self.process.stdin.write(json.dumps({"do": do, "task": task}) + "\n")
+            self.process.stdin.write(json.dumps({"do": do} | about) + "\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
         except BrokenPipeError:
@@ -139,24 +143,25 @@ class Bench:
         if error.out_of_memory:
             raise error
 
-    def measure(self, task: str, workers: dict[str, Worker]) -> dict[str, list[float]]:
-        """The rate of every worker in every round."""
-        rates: dict[str, list[float]] = {name: [] for name in workers}
+    def measure(self, task: str, workers: dict[str, Worker], threads: tuple[int, ...]) -> dict[str, Rates]:
+        """The rate of every worker in every round, with each number of threads."""
+        rates: dict[str, Rates] = {name: {number: [] for number in threads} for name in workers}
         for number in range(self.rounds):
             self.loads.append({"task": task, "round": number + 1, "load": load()})
             order = list(workers)
             first = number % max(1, len(order))
             for name in order[first:] + order[:first]:
-                time.sleep(PAUSE)
                 try:
-                    answer = workers[name].ask("measure", task)
+                    for count, values in rates[name].items():
+                        time.sleep(PAUSE)
+                        answer = workers[name].ask("measure", task=task, threads=count)
+                        values.append(answer["amount"] / answer["seconds"])
                 except PeerError as error:
                     self.drop(name, error)
                     workers.pop(name).close()
                     rates.pop(name)
-                    continue
-                rates[name].append(answer["amount"] / answer["seconds"])
-            shown = ", ".join(f"{name} {values[-1]:,.4g}" for name, values in rates.items())
+            last = {name: [values[-1] for values in found.values()] for name, found in rates.items()}
+            shown = ", ".join(f"{name} {' or '.join(f'{rate:,.4g}' for rate in ends)}" for name, ends in last.items())
             say(f"  {task}, round {number + 1} of {self.rounds}, load {self.loads[-1]['load']}: {shown}")
         return rates
 
@@ -172,18 +177,25 @@ class Bench:
         return told
 
 
-def summary(task: str, rates: dict[str, list[float]]) -> dict[str, Any]:
-    """Medians, and ratios to the base where it was measured."""
+def summary(task: str, measured: dict[str, Rates]) -> dict[str, Any]:
+    """Medians, and ratios to the base where it was measured: of each peer with the number of threads that suits it."""
     from benchmarks.peers import BASES
     from benchmarks.work import ratios
 
     base = BASES[task]
+    medians = {
+        name: {count: statistics.median(values) for count, values in found.items()} for name, found in measured.items()
+    }
+    best = {name: max(found, key=lambda count: found[count]) for name, found in medians.items()}
+    rates = {name: measured[name][count] for name, count in best.items()}
     return {
         "unit": {"train": "target tokens/s", "greedy": "tokens/s"}.get(task, "sentences/s"),
         "base": base,
         "peers": {
             name: {
                 "median": statistics.median(values),
+                "threads": best[name],
+                "median_by_threads": medians[name],
                 "rounds": [round(value, 4) for value in values],
                 "ratio": ratios(values, rates[base]) if base in rates else None,
             }
@@ -197,8 +209,9 @@ def run_cpu(bench: Bench) -> dict[str, Any]:
     from benchmarks.peers import PEERS
 
     say("training: every peer starts and warms up")
+    threads = (1,) if "tiny" in bench.options else (1, 2)
     workers, about = bench.start("train", [name for name, peer in PEERS.items() if "train" in peer.tasks])
-    rates = bench.measure("train", workers)
+    rates = bench.measure("train", workers, threads)
     ends = bench.finish(workers)
     rates = {name: values for name, values in rates.items() if name in ends}
     tasks = {"train": summary("train", rates)}
@@ -209,7 +222,7 @@ def run_cpu(bench: Bench) -> dict[str, Any]:
     workers, decoders = bench.start("decode", [name for name, peer in PEERS.items() if "greedy" in peer.tasks])
     for task in ("greedy", "single", "beam"):
         able = {name: worker for name, worker in workers.items() if task in PEERS[name].tasks}
-        tasks[task] = summary(task, bench.measure(task, able))
+        tasks[task] = summary(task, bench.measure(task, able, threads))
         workers = {name: worker for name, worker in workers.items() if worker.process.poll() is None}
     bench.finish(workers)
     return {"tasks": tasks, "about": decoders | about}
@@ -229,6 +242,7 @@ def run_gpu(arguments: argparse.Namespace, missing: dict[str, str]) -> dict[str,
 
     from benchmarks.peers import PEERS
     from benchmarks.work import GPU, TINY
+    from benchmarks.worker import threads_of
 
     names = [name for name, peer in PEERS.items() if peer.bf16]
     cuda = arguments.device.startswith("cuda")
@@ -248,7 +262,9 @@ def run_gpu(arguments: argparse.Namespace, missing: dict[str, str]) -> dict[str,
                 for name in names:
                     workers, told = bench.start("train", [name])
                     about |= told
-                    rates |= bench.measure("train", workers)
+                    threads = threads_of(bench.options[1])
+                    found = bench.measure("train", workers, (threads,))
+                    rates |= {peer: values[threads] for peer, values in found.items()}
                     ends |= bench.finish(workers)
                 break
             except PeerError as error:

@@ -31,12 +31,12 @@ class Goal(NamedTuple):
 
 
 GOALS = (
-    Goal("training, float32, against torch.nn.Transformer", "train", "this", "torch", 1.35),
+    Goal("training, float32, against torch.nn.Transformer", "train", "this", "torch", 1.5),
     Goal("training, bf16 autocast, against torch.nn.Transformer in float32", "train", "this-bf16", "torch", 1.7),
     Goal("greedy, together, against torch.nn.Transformer without a cache", "greedy", "this", "torch", 4.5),
     Goal("greedy, together, against CTranslate2 in float32", "greedy", "this", "ctranslate2", 0.85),
     Goal("greedy, one at a time, against torch.nn.Transformer without a cache", "single", "this", "torch", 3.0),
-    Goal("beam search against Marian", "beam", "this", "marian", 1.3),
+    Goal("beam search against Marian", "beam", "this", "marian", 1.5),
 )
 MEMORY_GOAL = 1.08
 
@@ -67,13 +67,13 @@ def _ratio(ratio: dict[str, float] | None) -> str:
 
 def _task(result: dict[str, Any], task: str) -> str:
     measured, about = result["tasks"][task], result["about"]
-    header = ["", "version", measured["unit"], f"ratio to {title(measured['base'])} (rounds)"]
+    header = ["", "version", "threads", measured["unit"], f"ratio to {title(measured['base'])} (rounds)"]
     if task == "train":
         header += ["peak memory, GB", "parameters", "loss, first → last"]
     rows = []
     for name, peer in sorted(measured["peers"].items(), key=lambda item: -item[1]["median"]):
         median = f"{peer['median']:,.0f}" if peer["median"] >= 100 else f"{peer['median']:.1f}"
-        row = [title(name), about[name]["version"], median, _ratio(peer["ratio"])]
+        row = [title(name), about[name]["version"], str(peer["threads"]), median, _ratio(peer["ratio"])]
         if task == "train":
             memory = f"{peer['peak_memory_gb']:.2f}" if "peak_memory_gb" in peer else "–"
             losses = f"{about[name]['losses'][0]:.2f} → {peer['last_loss']:.2f}"
@@ -136,7 +136,7 @@ def _where(result: dict[str, Any]) -> str:
     loads = [entry["load"] for entry in result["loads"] if entry["load"] is not None]
     load = f", load average before the rounds {min(loads)} to {max(loads)}" if loads else ""
     return (
-        f"Recorded {source['date']}: {source['device']} ({source['processor']}), threads: {source['threads']}, "
+        f"Recorded {source['date']}: {source['device']} ({source['processor']}), "
         f"torch {source['versions']['torch']}, commit {source['commit']}, {source['seconds']:.0f} s{load}; "
         f"`{source['command']}`."
     )

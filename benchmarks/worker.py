@@ -35,12 +35,12 @@ from benchmarks.work import (
 )
 from workshop.lab.cost import training_flops
 
-THREADS = 2  # of every peer
+THREADS = 2  # the most of every peer
 SIZES = ("full", "tiny", "base", "big", "tiny-base", "tiny-big")
 
 
 def threads_of(size: str) -> int:
-    """Two threads; one at tiny sizes, where two wait for each other more than they compute."""
+    """At most two threads; one at tiny sizes, where two wait for each other more than they compute."""
     return 1 if size.startswith("tiny") else THREADS
 
 
@@ -51,6 +51,13 @@ def work_of(size: str, batch_tokens: int | None = None) -> Work:
     else:
         work = work_on_gpu(size.removeprefix("tiny-"), tiny=size.startswith("tiny-"))
     return replace(work, target_tokens=batch_tokens) if batch_tokens else work
+
+
+def use_threads(peer: Any, threads: int) -> None:
+    """Compute with so many threads from here on; a peer outside PyTorch has a method of its own for it."""
+    torch.set_num_threads(threads)
+    if hasattr(peer, "use_threads"):
+        peer.use_threads(threads)
 
 
 class Training:
@@ -173,6 +180,7 @@ def serve(arguments: argparse.Namespace, commands: TextIO, answer: Callable[[dic
             elif task is None:
                 raise RuntimeError(f"{command['do']!r} before 'prepare'")
             elif command["do"] == "measure":
+                use_threads(task.peer, command["threads"])
                 answer(task.measure(command["task"]))
             else:
                 answer(task.end())

@@ -31,11 +31,15 @@ class Peer:
         spec.config.unk_token, spec.config.decoder_start_token = SPECIAL[3], SPECIAL[BOS]
         spec.validate()
         spec.optimize(quantization=None)
-        with tempfile.TemporaryDirectory() as folder:
-            spec.save(folder)
-            self.translator = ctranslate2.Translator(
-                folder, device="cpu", compute_type="float32", inter_threads=1, intra_threads=torch.get_num_threads()
-            )
+        self.folder = tempfile.TemporaryDirectory()
+        spec.save(self.folder.name)
+        self.use_threads(torch.get_num_threads())
+
+    def use_threads(self, threads: int) -> None:
+        """Load the weights anew: the number is fixed when they are loaded."""
+        self.translator = ctranslate2.Translator(
+            self.folder.name, device="cpu", compute_type="float32", inter_threads=1, intra_threads=threads
+        )
 
     def parameters(self) -> int:
         """Those of the model that was converted."""

@@ -1,12 +1,8 @@
-"""The marking of a chapter in other graders: what they are given, and what they get back.
-
-The checks of a format are written from its published description, which grading/elsewhere.py names.
-"""
+"""The marking of a chapter in other graders: what they are given, and what they get back."""
 
 import contextlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from other_graders import RUNNER, check_classroom50, check_gradescope
 
 from workshop.course import export_autograder, make_assignments
 from workshop.course import grading_zoo as zoo
@@ -30,14 +27,6 @@ from workshop.course.try_exercises import prepared, run, trials
 from workshop.site.address import configured
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNNER = {
-    "CLASSROOM": "nlp",
-    "ASSIGNMENT": "attention",
-    "SUBMISSION_TAG": "submit/2026-06-01T14-32-05Z-a1b2c3d",
-    "COMMIT_URL": "https://github.com/o/r/commit/a1b2c3d",
-    "RELEASE_URL": "https://github.com/o/r/releases/tag/x",
-}
-VISIBILITIES = {"hidden", "after_due_date", "after_published", "visible"}
 
 
 def marks(**changes: Any) -> Marks:
@@ -47,40 +36,6 @@ def marks(**changes: Any) -> Marks:
     outcomes = {"a-check": "Right.", "a-hidden": "", "b-check": "Right.", "b-hidden": "of -1 you make 1"}
     submission = Submission(Path("x.ipynb"), "student", "attention")
     return Marks(submission, points, maximum, ["c"], outcomes, **changes)
-
-
-def check_gradescope(result: dict[str, Any]) -> None:
-    known = {
-        "score",
-        "execution_time",
-        "output",
-        "visibility",
-        "stdout_visibility",
-        "extra_data",
-        "tests",
-        "leaderboard",
-    }
-    of_a_test = {"score", "max_score", "name", "number", "output", "tags", "visibility", "extra_data", "status"}
-    assert set(result) <= known
-    assert result["stdout_visibility"] in VISIBILITIES
-    assert "score" in result or result["tests"]
-    for test in result["tests"]:
-        assert set(test) <= of_a_test
-        assert 0 <= test["score"] <= test["max_score"]
-        assert test["visibility"] in VISIBILITIES
-
-
-def check_classroom50(result: dict[str, Any]) -> None:
-    assert result["schema"] == "classroom50/result/v1"
-    texts = ("classroom", "assignment", "submission", "commit", "release", "review", "datetime")
-    assert all(isinstance(result[name], str) and result[name] for name in texts)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", result["datetime"])
-    for name in ("score", "max-score"):
-        assert isinstance(result[name], int)
-        assert result[name] == sum(test[name] for test in result["tests"])
-    for test in result["tests"]:
-        assert isinstance(test["test-name"], str)
-        assert test["passed"] == (test["score"] == test["max-score"])
 
 
 def test_gradescope_gets_each_check_with_its_message() -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from other_graders import RUNNER, check_classroom50, check_gradescope
 from playwright.sync_api import sync_playwright
 
 from workshop.course import grading_zoo as zoo
@@ -159,6 +160,43 @@ def test_a_hostile_submission_gets_a_fair_mark(visited: Visit, name: str) -> Non
     assert animal.event in "; ".join(record["events"])
     if animal.event:
         assert animal.event in (out / "report-attention.md").read_text("utf-8")
+
+
+IN_OTHER_FORMS = """
+import json, sys
+from pathlib import Path
+from workshop.course.grading import elsewhere
+from workshop.course.grading.course import gradebook
+from workshop.course.grading.marks import marks_of
+from workshop.course.grading.one import Job
+from workshop.course.grading.submissions import Submission
+
+root, runner = Path(sys.argv[1]), json.loads(sys.argv[2])
+forms = {}
+with gradebook(root) as book:
+    for student in sys.argv[3:]:
+        record = Job(root, "attention", student, Path(student)).recorded()
+        found = marks_of(book, Submission(Path(student), student, "attention"), record, {})
+        forms[student] = [elsewhere.gradescope(found, 1.0), elsewhere.classroom50(found, runner)]
+print(json.dumps(forms))
+"""
+
+
+@pytest.mark.parametrize("visited", [False, pytest.param(True, marks=pytest.mark.deep)], indirect=True)
+def test_what_hostile_submissions_earn_fits_the_forms_of_other_graders(visited: Visit) -> None:
+    out, _ = visited
+    given = marks(out, "attention")
+    command = [zoo.PYTHON, "-c", IN_OTHER_FORMS, out, json.dumps(RUNNER), *given]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    forms = json.loads(done.stdout)
+    assert set(forms) == set(given)
+    assert len(forms) > 15
+    for student, (gradescope, classroom50) in forms.items():
+        check_gradescope(gradescope)
+        check_classroom50(classroom50)
+        points = sum(earned(given[student], EXERCISES["attention"]).values())
+        assert sum(test["score"] for test in gradescope["tests"]) == classroom50["score"] == points, student
 
 
 @needs_sandbox

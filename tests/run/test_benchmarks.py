@@ -58,6 +58,16 @@ def test_a_ratio_is_taken_within_each_round():
     assert ratios([1.0, 3.0], [1.0, 1.0])["median"] == 2.0
 
 
+def test_each_peer_counts_with_the_threads_that_suit_it():
+    from benchmarks.run import summary
+
+    rates = {"torch": {1: [2.0, 2.0], 2: [4.0, 5.0]}, "this": {1: [9.0, 8.0], 2: [1.0, 1.0]}}
+    found = summary("greedy", rates)["peers"]
+    assert {name: peer["threads"] for name, peer in found.items()} == {"torch": 2, "this": 1}
+    assert found["this"]["ratio"] == {"median": (9 / 4 + 8 / 5) / 2, "min": 8 / 5, "max": 9 / 4}
+    assert found["this"]["median_by_threads"] == {1: 8.5, 2: 1.0}
+
+
 def test_a_peer_whose_loss_does_not_fall_is_refused():
     from benchmarks.peers.torch_nn import Peer
     from benchmarks.worker import Training
@@ -111,6 +121,7 @@ def test_the_command_measures_everything_that_is_here(tmp_path):
         assert found["peers"][base]["ratio"] == {"median": 1.0, "min": 1.0, "max": 1.0}
         for peer in found["peers"].values():
             assert len(peer["rounds"]) == result["work"]["rounds"]
+            assert peer["threads"] == 1
             assert peer["median"] == pytest.approx(statistics.median(peer["rounds"]), abs=1e-3)
     for peer in result["tasks"]["train"]["peers"].values():
         assert 0.1 < peer["peak_memory_gb"] < 5
