@@ -39,7 +39,7 @@ def sinusoids(
         papers = "the paper's is 10000"
         raise ValueError(f"base = {base!r} must be greater than 1; {papers}")
     # float64, because at position 10,000 a float32 angle is wrong
-    # in the fourth digit. Apple's GPUs (mps) lack it.
+    # in the fourth decimal. Apple's GPUs (mps) lack it.
     computed_on = "cpu" if str(device).startswith("mps") else device
     exact = {"dtype": torch.float64, "device": computed_on}
     position = torch.arange(length, **exact)[:, None]  # (length, 1)

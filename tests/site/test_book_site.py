@@ -8,11 +8,15 @@ from typing import Any
 
 import altair as alt
 import pytest
+import yaml
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
+from pybtex.database import parse_file
+from pybtex.plugin import find_plugin
 
-from workshop.site import book_charts, book_pages, book_site
+from workshop.site import book_charts, book_citations, book_pages, book_site
+from workshop.site.book_index import Index
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -131,3 +135,23 @@ def test_the_code_of_every_check_is_folded() -> None:
     page = (ROOT / "book" / "attention.md").read_text("utf-8")
     assert book_site.folded_checks(page).count("hide-input") == page.count("hide-input") + page.count("[check]")
     assert page.count("[check]") >= 4
+
+
+def test_no_two_papers_are_cited_by_one_name() -> None:
+    index = Index([], ROOT / "book" / "references.bib")
+    cited = [index.citation(key, textual=True).split("](")[0] for key in index.entries]
+    twice = sorted({name for name in cited if cited.count(name) > 1})
+    assert not twice, f"add a letter to the year in references.bib, as in 2014a: {twice}"
+    assert {"[Cho et al. (2014a)", "[Cho et al. (2014b)"} < set(cited)
+
+
+def test_the_letter_of_a_year_stays_out_of_the_label_in_the_list() -> None:
+    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"]
+    book_citations.register()
+    style: Any = find_plugin("pybtex.style.formatting", config["bibtex_default_style"])()
+    entries = list(parse_file(str(ROOT / "book" / "references.bib")).entries.values())
+    labels = dict(zip([entry.key for entry in entries], style.format_labels(entries), strict=True))
+    assert labels["cho2014"] == "CvMerrienboerG+14"
+    assert labels["cho2014properties"] == "CvMerrienboerBB14"
+    assert (labels["nvidia2023h200"], labels["nvidia2023l4"]) == ("NVIDIA23a", "NVIDIA23b")
+    assert len(set(labels.values())) == len(labels)

@@ -21,6 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 from workshop.site import (
     book_answers,
     book_charts,
+    book_citations,
     book_files,
     book_folds,
     book_head,
@@ -199,6 +200,7 @@ def write_files(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
     app.add_config_value("book_solutions", True, "env")
+    book_citations.register()
     app.add_directive("correspondence", Correspondence)
     app.add_directive("task", Task)
     app.add_directive("teaching-plan", TeachingPlan)
