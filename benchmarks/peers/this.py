@@ -9,6 +9,7 @@ from benchmarks.peers import TorchPeer
 from benchmarks.work import BETAS, BOS, EOS, EPSILON, EPSILON_LS, PAD, RATE_WARMUP, PaddedBatch, Shape
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
 from transformer_lib.data import Batch
+from transformer_lib.fast import lay_out_for_decoding
 from transformer_lib.training import StepRecord, adam, train
 
 
@@ -79,7 +80,7 @@ class Peer(TorchPeer):
         self.model.load_state_dict(weights, strict=False)
         with torch.no_grad():
             self.model.output_bias[EOS] = -1e9
-        self.model.eval()
+        lay_out_for_decoding(self.model.eval())  # as Translator.load does
 
     def greedy(self, source: Tensor, length: int) -> list[list[int]]:
         """With the cache, as always."""

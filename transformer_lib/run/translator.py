@@ -25,6 +25,7 @@ from ..config import TransformerConfig, check_choice, config_from_dict
 from ..data.tokenizers import Tokenizer, load_tokenizer
 from ..decoding import Alpha, translate
 from ..evaluation import Bleu, bleu, exact_match, import_sacrebleu
+from ..fast import lay_out_for_decoding
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, average_checkpoints, differing, write_file
 from .quantization import dequantize, quantize
@@ -63,7 +64,7 @@ class Translator:
 
     def pack(self, folder: Path) -> None:
         """Write everything, the weights in 8 bits: a quarter of their size, and close to what they were."""
-        packed = quantize(self.model.state_dict())
+        packed = quantize({name: weight.contiguous() for name, weight in self.model.state_dict().items()})
         self.save(folder, weights=digest(packed))
         with whole(folder / MODEL) as part:
             save_file(packed, part)
@@ -89,6 +90,7 @@ class Translator:
             if names := differing(packed, translator.model.state_dict()):
                 raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
             translator.model.load_state_dict(packed)
+            lay_out_for_decoding(translator.model)
             return translator
         checkpoints = run_checkpoints(folder)
         used = checkpoints.last() if checkpoint == "average" else [getattr(checkpoints, checkpoint)()]
@@ -96,6 +98,7 @@ class Translator:
             checkpoints.load(path, translator.model)
         if checkpoint == "average":
             translator.model.load_state_dict(average_checkpoints(used))
+        lay_out_for_decoding(translator.model)
         return translator
 
     @classmethod
