@@ -73,7 +73,9 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
             "step_num": [step["step_num"] for step in lines if "val_perplexity" in step],
             "perplexity": [round(step["val_perplexity"], 4) for step in lines if "val_perplexity" in step],
         },
-        "trained": json.loads((folder / "trained.json").read_text("utf-8")),
+        # The last call, with the seconds of all steps: a call that was cut left no note.
+        "trained": json.loads((folder / "trained.json").read_text("utf-8"))[-1]
+        | {"seconds": round(sum(step["seconds"] for step in lines), 1)},
     }
     validation = load_pairs("tatoeba", "val", args.source, args.target)
     by_alpha = {alpha: round(packed.score(validation, BEAM, alpha).bleu.score, 2) for alpha in ALPHAS}
@@ -133,10 +135,7 @@ def card(name: str, result: dict[str, Any]) -> str:
         for band in result["test_by_length"]
     )
     failures = "\n".join(f"| {e['source']} | {e['hypothesis']} | {e['reference']} |" for e in worst)
-    minutes = sum(run["seconds"] for run in result["trained"]) / 60
-    commands = "\n".join(dict.fromkeys(run["command"] for run in result["trained"]))
-    devices = ", ".join(dict.fromkeys(f"{run['device']}, {run['threads']} thread(s)" for run in result["trained"]))
-    commits = ", ".join(dict.fromkeys(run["commit"] for run in result["trained"]))
+    trained = result["trained"]
     source, target = (LANGUAGES[code] for code in name.split("_")[1:])
     return f"""# {name}
 
@@ -158,9 +157,10 @@ part.
 {result["parameters"]:,} parameters, the weights in 8 bits with a scale for each row:
 {sum(result["bytes"].values()) / 1e6:.2f} MB with the tokenizer. {", ".join(result["model"])}; shared byte-pair
 vocabulary of {VOCABULARY:,}. {result["steps"]:,} steps, {result["target_tokens_seen"] / 1e6:.1f} million target tokens,
-{minutes:.0f} minutes on {devices} beside other work; commit {commits}. The mean of the last ten checkpoints.
+{trained["seconds"] / 60:.0f} minutes of steps on {trained["device"]}, {trained["threads"]} thread(s), beside other work;
+commit {trained["commit"]}. The mean of the last ten checkpoints. The last call, which went on from those before it:
 
-    {commands}
+    {trained["command"]}
 
 ## Scores
 
