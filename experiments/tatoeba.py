@@ -157,8 +157,9 @@ part.
 {result["parameters"]:,} parameters, the weights in 8 bits with a scale for each row:
 {sum(result["bytes"].values()) / 1e6:.2f} MB with the tokenizer. {", ".join(result["model"])}; shared byte-pair
 vocabulary of {VOCABULARY:,}. {result["steps"]:,} steps, {result["target_tokens_seen"] / 1e6:.1f} million target tokens,
-{trained["seconds"] / 60:.0f} minutes of steps on {trained["device"]}, {trained["threads"]} thread(s), beside other work;
-commit {trained["commit"]}. The mean of the last ten checkpoints. The last call, which went on from those before it:
+{trained["seconds"] / 60:.0f} minutes of steps on {trained["device"]}, {trained["threads"]} thread(s), beside
+other work; commit {trained["commit"]}. The mean of the last ten checkpoints. The last call, which
+went on from those before it:
 
     {trained["command"]}
 
