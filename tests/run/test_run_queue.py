@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,8 @@ def test_the_queue_survives_a_kill_and_keeps_to_the_code_it_began_with(repositor
     assert results["first"]["begun_at"] >= 1  # went on from what it had
     assert results["first"]["code"] == "old"
     assert results["second"] == {"begun_at": 0, "code": "old"}  # what is not committed is not run
+    shutil.rmtree(folder / "first" / "clone")  # landed and tidied up
+    assert queue(repository, "land").returncode == 0
 
 
 def test_names_are_checked(tmp_path, monkeypatch):

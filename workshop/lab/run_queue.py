@@ -198,7 +198,8 @@ def last_words(log: Path) -> str:
 
 def land(folder: Path) -> None:
     """Copy the results and translators of finished runs, the oldest first, into this repository."""
-    finished = [entry for entry in entries(folder) if entry.state["state"] == "done"]
+    # A clone that is gone has been landed before.
+    finished = [entry for entry in entries(folder) if entry.state["state"] == "done" and entry.clone.exists()]
     for entry in sorted(finished, key=lambda entry: (entry.folder / "state.json").stat().st_mtime):
         listed = ["git", "ls-files", "--modified", "--others", "--exclude-standard", "-z", *RESULTS]
         written = subprocess.run(listed, cwd=entry.clone, capture_output=True, text=True, check=True).stdout

@@ -4,6 +4,7 @@ The old pages and the old caches go first: a cache of executed pages does not no
 a second strict build over old pages passes whatever the first one said.
 """
 
+import argparse
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ def size_in_mb(folder: Path) -> float:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     start = time.monotonic()
     shutil.rmtree(BUILD, ignore_errors=True)
     command = [sys.executable, "-c", JUPYTER_BOOK, "build", ".", *STRICT]

@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TRAINING = LIVE / "training"
 HEALTHY = "healthy"
 KINDS = ("step", "greedy")
+SECONDS = 300.0  # that writing the graphs of one defect may take
 # Imported once for all exports; never the package.
 PRELOADED = ["onnxruntime", "torch._dynamo", "torch.export", "torch.onnx._internal.exporter._torchlib.ops"]
 # What the pages offer. Each leaves the model's weights as many as they are.
@@ -73,9 +74,10 @@ def graphs_of(name: str) -> dict[str, bytes]:
         copy_with_defect(name, Path(folder))
         process = context.Process(target=write_graphs, args=(Path(folder),))
         process.start()
-        process.join()
-        if process.exitcode:
-            raise RuntimeError(f"{name}: the graphs could not be written; the reason stands above")
+        process.join(SECONDS)
+        if process.exitcode != 0:
+            process.kill()
+            raise RuntimeError(f"{name}: no graphs after at most {SECONDS} seconds; a reason may stand above")
         return {kind: Path(folder, f"{kind}.onnx").read_bytes() for kind in KINDS}
 
 
