@@ -137,3 +137,9 @@ def test_a_bad_epsilon_and_an_empty_target_are_refused():
         label_smoothing_loss(logits(), TARGET, 1.0, PAD)
     with pytest.raises(ValueError, match="target holds only padding"):
         label_smoothing_loss(logits(), torch.full_like(TARGET, PAD), 0.1, PAD)
+
+
+@pytest.mark.paper("label-smoothing")
+def test_without_an_epsilon_the_papers_is_taken():
+    z = logits()
+    assert torch.equal(label_smoothing_loss(z, TARGET, pad_id=PAD), label_smoothing_loss(z, TARGET, 0.1, PAD))

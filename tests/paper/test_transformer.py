@@ -332,3 +332,10 @@ def test_the_loops_list_every_matrix_product_of_the_model(source, target, num_de
         logits.sum().backward()
     assert forward.get_total_flops() == counted
     assert backward.get_total_flops() == 2 * counted
+
+
+def test_a_step_of_decoding_refuses_an_id_beyond_the_vocabulary():
+    m, source = model(), torch.tensor([[3, 2]])
+    memory = m.encode(source)
+    with pytest.raises(ValueError, match="target_input"):
+        m.decode(torch.tensor([[1, 17]]), memory, source)

@@ -545,3 +545,8 @@ print((peak() - before) / 1024, mean["wide"][-1].item())
     peak, value = map(float, done.stdout.split())
     assert value == 1.0
     assert MODEL_MB * 2 < peak < MODEL_MB * 4.5, f"{peak:.0f} MB"
+
+
+def test_a_text_is_written_with_the_same_line_ends_on_every_system(tmp_path):
+    checkpoints.write_file(tmp_path / "new" / "notes.txt", "für\nalle\n")
+    assert (tmp_path / "new" / "notes.txt").read_bytes() == "für\nalle\n".encode()

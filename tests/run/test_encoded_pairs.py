@@ -112,3 +112,14 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
     translator.source = "another"
     translator.save(tmp_path)  # of another translator.json
     assert times_encoded() == 1
+
+
+def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypatch):
+    pairs = [(f"mot{i}", f"slovo{i % 3}") for i in range(300)] * 2  # 300 words on one side, 3 on the other
+    monkeypatch.setattr(training_run, "load_pairs", lambda *_: pairs)
+    small = {"d_model": 8, "d_ff": 8, "num_layers": 1}
+    config = RunConfig(tokenizer="spacy", source="en", target="de", model=small)
+    corpus = read_corpus(config)
+    translator = new_translator(config, corpus)
+    translator.save(tmp_path)
+    assert list(training_run.encode_once(tmp_path, translator, corpus, first=True)) == translator.encode(pairs)

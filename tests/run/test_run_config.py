@@ -73,3 +73,8 @@ def test_a_resumed_run_keeps_its_training(name):
 def test_settings_out_of_range_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         RunConfig(**settings)
+
+
+def test_the_defaults_are_those_of_the_command_line_and_the_limits_are_allowed():
+    assert (RunConfig().vocabulary_size, RunConfig().max_length, RunConfig().max_ratio) == (8000, 500, 4.0)
+    assert RunConfig(max_ratio=1.0).max_ratio == 1.0
