@@ -447,3 +447,15 @@ def test_translate_reads_as_much_of_a_line_as_the_model_can(monkeypatch, max_pos
     with pytest.warns(UserWarning, match=f"has 1500 tokens; the first {limit} are read"):
         list(translate(m, [" ".join("a" * 1500)], tokenizer, tokenizer))
     assert (longest_source(m), widths) == (limit, [limit + 1])  # and <eos>
+
+
+@pytest.mark.paper("beam-search")
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_search_ends_when_nothing_open_can_be_better(beam_size, monkeypatch):
+    m, steps = model(output_bias=True).eval(), []
+    with torch.no_grad():
+        m.output_bias[TINY.eos_id] = 60.0  # a sentence that ends now is e⁶⁰ times as likely as one that goes on
+    next_logits = m.decode_next
+    monkeypatch.setattr(m, "decode_next", lambda *arguments: steps.append(1) or next_logits(*arguments))
+    assert [len(found) for found in beam_hypotheses(m, SOURCE, beam_size, alpha=0.0)] == [beam_size] * len(SOURCE)
+    assert len(steps) == (1 if beam_size == 1 else 2)  # <eos>, then two others with <eos> behind them
