@@ -1,5 +1,5 @@
 import inspect
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -459,3 +459,8 @@ def test_a_search_ends_when_nothing_open_can_be_better(beam_size, monkeypatch):
     monkeypatch.setattr(m, "decode_next", lambda *arguments: steps.append(1) or next_logits(*arguments))
     assert [len(found) for found in beam_hypotheses(m, SOURCE, beam_size, alpha=0.0)] == [beam_size] * len(SOURCE)
     assert len(steps) == (1 if beam_size == 1 else 2)  # <eos>, then two others with <eos> behind them
+
+
+def test_a_hypothesis_cannot_be_changed():
+    with pytest.raises(FrozenInstanceError):
+        decoding.Hypothesis([2], -1.0, -1.0).score = 0.0

@@ -330,3 +330,11 @@ print(transformer_lib.Transformer(config)(torch.tensor([[3]]), torch.tensor([[1]
 def test_a_config_survives_json():
     assert TransformerConfig(**json.loads(json.dumps(vars(TINY)))) == TINY
     assert math.isclose(SETTINGS.epsilon, 1e-9)
+
+
+@pytest.mark.parametrize("skip", [1, 5, 9])
+def test_batches_that_are_skipped_change_no_later_one(skip):
+    def sources(skip, count):
+        return [batch.source.tolist() for batch in itertools.islice(epochs(PAIRS, TINY, SETTINGS, skip), count)]
+
+    assert sources(skip, 12) == sources(0, skip + 12)[skip:]  # into the epochs that follow

@@ -48,3 +48,11 @@ def test_a_link_is_not_followed(tmp_path):
     with pytest.raises(ValueError, match="metrics.jsonl is a link"):
         Metrics(tmp_path)
     assert (tmp_path / "elsewhere").read_text() == "mine"
+
+
+def test_a_run_from_the_beginning_keeps_no_record(tmp_path):
+    with Metrics(tmp_path) as metrics:
+        metrics.write({"step_num": 1, "loss": 2.5})
+    with Metrics(tmp_path):
+        pass
+    assert (tmp_path / "metrics.jsonl").read_bytes() == b""
