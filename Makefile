@@ -9,6 +9,7 @@ SUBMISSIONS ?=
 CHAPTER ?=
 OUT ?= grades
 VERSION ?=
+NAME ?=
 PY := .venv/bin/python
 # Each worker of the tests takes one core: two that take both wait for each other.
 QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
@@ -20,7 +21,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench format notebooks live assignments \
+.PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format notebooks live assignments \
 	grade mark address lock colab-check projects slides release release-dry-run clean distclean
 
 help: ## Show this list
@@ -100,6 +101,10 @@ lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the 
 
 bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; another size: ARGS="--tiny")
 	@$(PYTHON) benchmarks/run.py $(ARGS)
+
+record: env ## Run an experiment again and record its result: NAME=parsing (hours; ARGS="--seeds 0")
+	@test -f "experiments/$(NAME).py" || { echo "Name a program of experiments/: make record NAME=parsing"; exit 2; }
+	$(PY) experiments/$(NAME).py $(ARGS)
 
 colab-check: env ## Run the notebooks as Colab would, in an empty folder (newest versions: ARGS="--bounds newest")
 	$(PY) -m workshop.site.colab_check $(ARGS)
