@@ -10,10 +10,15 @@
     number_words_en_de: ["forty seven", "three hundred twenty one thousand four hundred fifty six", "one"],
     tatoeba_de_en: [
       "Wie alt bist du?",
-      "Ich weiß nicht, wo ich mein Auto geparkt habe.",
+      "Das Buch, das ich gestern gelesen habe, war sehr interessant.",
+      "Dieses Buch ist so leicht, dass sogar ein Kind es lesen kann.",
       "Der Bundesrat hat das Gesetz abgelehnt.",
     ],
-    tatoeba_en_de: ["How old are you?", "I read a book yesterday.", "The senate rejected the bill."],
+    tatoeba_en_de: [
+      "How old are you?",
+      "The man who lives next door is a doctor.",
+      "The book that I read yesterday was very interesting.",
+    ],
     parser_en_en: [
       "the girl saw the king with a telescope",
       "the girl saw the king with a beard",
