@@ -37,7 +37,7 @@ JUDGES = {
     "run/metrics.py": ["run/test_cli.py"],
     "run/run_config.py": ["run/test_cli.py"],
     "run/seals.py": ["run/test_checkpoints.py", "run/test_translator.py"],
-    "run/training_run.py": ["run/test_cli.py"],
+    "run/training_run.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
 }
 QUICK = "not slow and not deep"  # at first; those that survive meet the slow tests too
 
