@@ -449,7 +449,7 @@ def test_translate_reads_as_much_of_a_line_as_the_model_can(monkeypatch, max_pos
     assert (longest_source(m), widths) == (limit, [limit + 1])  # and <eos>
 
 
-@pytest.mark.paper("beam-search")
+@pytest.mark.paper("decode")
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_search_ends_when_nothing_open_can_be_better(beam_size, monkeypatch):
     m, steps = model(output_bias=True).eval(), []
