@@ -117,7 +117,7 @@ def test_a_truncated_corpus_file_is_refused(multi30k, monkeypatch, tmp_path, ups
     server = upstream(None)
     (tmp_path / "multi30k").mkdir()
     for name in ("val.de.gz", "val.en.gz"):
-        shutil.copy(multi30k / name, tmp_path / "multi30k")
+        shutil.copyfile(multi30k / name, tmp_path / "multi30k" / name)  # not its mode, which may forbid to write
     damaged = tmp_path / "multi30k" / "val.en.gz"
     damaged.write_bytes(gzip.compress(b"one line\n"))
     monkeypatch.setenv("TRANSFORMER_LIB_DATA", str(tmp_path))

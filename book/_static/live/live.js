@@ -14,11 +14,7 @@
       "Dieses Buch ist so leicht, dass sogar ein Kind es lesen kann.",
       "Der Bundesrat hat das Gesetz abgelehnt.",
     ],
-    tatoeba_en_de: [
-      "How old are you?",
-      "The man who lives next door is a doctor.",
-      "The book that I read yesterday was very interesting.",
-    ],
+    tatoeba_en_de: ["How old are you?", "I read a book yesterday.", "The senate rejected the bill."],
     parser_en_en: [
       "the girl saw the king with a telescope",
       "the girl saw the king with a beard",
