@@ -158,8 +158,8 @@ part.
 {sum(result["bytes"].values()) / 1e6:.2f} MB with the tokenizer. {", ".join(result["model"])}; shared byte-pair
 vocabulary of {VOCABULARY:,}. {result["steps"]:,} steps, {result["target_tokens_seen"] / 1e6:.1f} million target tokens,
 {trained["seconds"] / 60:.0f} minutes of steps on {trained["device"]}, {trained["threads"]} thread(s), beside
-other work; commit {trained["commit"]}. The mean of the last ten checkpoints. The last call, which
-went on from those before it:
+other work; commit {trained["commit"]}. The mean of the last ten checkpoints. The last call
+(the first one, if the training was not interrupted):
 
     {trained["command"]}
 
