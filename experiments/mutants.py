@@ -4,8 +4,8 @@
     python experiments/mutants.py --survivors  # once more those that survived without a reason, after tests were added
 
 A mutant is one small change, drawn from all that workshop/lab/mutants.py can make. It is planted in a copy of the
-package, and the quick tests of its own file run there until one fails: what other tests alone would notice counts as
-survived. experiments/mutants.toml says which survivors no test can tell from the package, and why.
+package, and tests run there until one fails: the quick tests of its own file, then all quick tests of the package, then
+the slow ones of its own file. experiments/mutants.toml says which survivors no test can tell from the package, and why.
 """
 
 import argparse
@@ -24,6 +24,7 @@ from workshop.lab.provenance import RESULTS, ROOT, provenance, write_result
 
 PACKAGE, TESTS = ROOT / "transformer_lib", ROOT / "tests"
 SECONDS = 900.0  # for the tests of one file; a fault that makes them take longer has hung them
+ALL_SECONDS = 5400.0  # for all tests of the package
 # The tests of a file have its name. Where those of another file are meant to judge it too, that file stands here.
 JUDGES = {
     "attention.py": ["paper/test_transformer.py"],
@@ -39,7 +40,9 @@ JUDGES = {
     "run/seals.py": ["run/test_checkpoints.py", "run/test_translator.py"],
     "run/training_run.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
 }
-QUICK = "not slow and not deep"  # at first; those that survive meet the slow tests too
+QUICK, SLOW = "not slow and not deep", "not deep"
+# All of the package but the two files that plant faults themselves.
+ALL = ["paper", "run", "--deselect=tests/paper/test_defects.py", "--deselect=tests/run/test_mutants.py"]
 
 
 def judges(file: str) -> list[str]:
@@ -55,13 +58,13 @@ def plant(path: Path, text: str) -> None:
         compiled.unlink()
 
 
-def verdict(copy: Path, tests: list[str], marks: str) -> tuple[str, str]:
+def verdict(copy: Path, tests: list[str], marks: str, seconds: float) -> tuple[str, str]:
     """What the tests make of the package in this folder: killed, timed out or survived; and the test that failed."""
     options = ["-q", "-x", "-m", marks, "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--tb=no"]
-    options += [f"--timeout={SECONDS / 3:g}"]
-    where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *(str(TESTS / name) for name in tests)]
+    options += [f"--timeout={SECONDS / 3:g}", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
+    options += [name if name.startswith("--") else str(TESTS / name) for name in tests]
     try:
-        done = run_pytest(copy, [*options, *where], SECONDS)
+        done = run_pytest(copy, options, seconds)
     except TimeoutError:
         return "timed out", ""
     if done.returncode in (0, 5):  # 5: no test has these marks
@@ -70,17 +73,28 @@ def verdict(copy: Path, tests: list[str], marks: str) -> tuple[str, str]:
     return "timed out" if "Timeout" in done.output else "killed", failed[1] if failed else "the import"
 
 
-def judged(copy: Path, mutant: Mutant, marks: str) -> dict[str, Any]:
-    """Plant a mutant, let the tests with these marks run, take it out again."""
+def rings(mutant: Mutant) -> dict[str, tuple[list[str], str, float]]:
+    """The tests that meet a mutant, the nearest first: which files, which marks, how many seconds."""
+    own = {"own": (judges(mutant.file), QUICK, SECONDS)}
+    if told(mutant) in reasons():
+        return own
+    return own | {"quick": (ALL, QUICK, ALL_SECONDS), "slow": (judges(mutant.file), SLOW, ALL_SECONDS)}
+
+
+def judged(copy: Path, mutant: Mutant, rings: dict[str, tuple[list[str], str, float]]) -> dict[str, Any]:
+    """Plant a mutant, let one ring of tests after the other run until one notices it, take it out again."""
     path = copy / "transformer_lib" / mutant.file
     healthy = path.read_text("utf-8")
+    shown = {"file": mutant.file, "line": mutant.line, "before": mutant.before, "after": mutant.after}
     plant(path, mutant.applied(healthy))
     try:
-        result, test = verdict(copy, judges(mutant.file), marks)
+        for ring, (tests, marks, seconds) in rings.items():
+            result, test = verdict(copy, tests, marks, seconds)
+            if result != "survived":
+                return shown | {"result": result, "by": test, "ring": ring}
     finally:
         plant(path, healthy)
-    shown = {"file": mutant.file, "line": mutant.line, "before": mutant.before, "after": mutant.after}
-    return shown | {"result": result, "by": test}
+    return shown | {"result": "survived", "by": ""}
 
 
 def told(found: Mutant | dict[str, Any]) -> tuple[Any, ...]:
@@ -98,7 +112,7 @@ def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str,
         for i, mutant in enumerate(drawn, start=1):
             name = (told(mutant), mutant.line)
             if name not in known:
-                known[name] = judged(copy, mutant, QUICK)
+                known[name] = judged(copy, mutant, rings(mutant))
                 with progress.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(known[name], ensure_ascii=False) + "\n")
             result = known[name]["result"]
@@ -125,7 +139,8 @@ def judge_again(copy: Path, survivor: dict[str, Any]) -> dict[str, Any]:
     """The verdict now on a survivor that is not equivalent; what it was at first stays on record."""
     if survivor["result"] != "survived" or told(survivor) in reasons():
         return survivor
-    return judged(copy, found_again(survivor), "not deep") | {"at_first": "survived"}
+    mutant = found_again(survivor)
+    return judged(copy, mutant, rings(mutant)) | {"at_first": "survived"}
 
 
 def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
@@ -135,7 +150,7 @@ def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
         SystemExit: if one of them fails there too, so that it proved nothing.
     """
     noticed = sorted({mutant["by"].split("[")[0] for mutant in found if "::" in mutant["by"]})
-    result, test = verdict(copy, noticed, "not deep")
+    result, test = verdict(copy, noticed, SLOW, ALL_SECONDS)
     if result != "survived":
         raise SystemExit(f"{test} fails without a mutant too")
 
@@ -152,10 +167,13 @@ def record(found: list[dict[str, Any]]) -> dict[str, Any]:
     for mutant in found:
         if mutant["result"] == "survived" and told(mutant) in whys:
             mutant["equivalent"] = whys[told(mutant)]
+    first = [mutant for mutant in found if mutant.get("at_first", mutant["result"]) != "survived"]
     return {
         "planted": len(found),
         "equivalent": sum("equivalent" in mutant for mutant in found),
-        "noticed_at_first": sum(mutant.get("at_first", mutant["result"]) != "survived" for mutant in found),
+        "noticed_by_own": sum(mutant.get("ring") == "own" for mutant in first),
+        "noticed_by_quick": sum(mutant.get("ring") in ("own", "quick") for mutant in first),
+        "noticed_at_first": len(first),
         "noticed": sum(mutant["result"] != "survived" for mutant in found),
         "mutants": sorted(found, key=lambda mutant: (mutant["file"], mutant["line"], mutant["after"])),
     }

@@ -305,6 +305,7 @@ LIMITED = "resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, {0}))"  # the write f
 READ_ONLY = "Path.cwd().chmod(0o555); os.geteuid() or os.seteuid(65534)"  # root may write anywhere
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.parametrize(
     ("obstacle", "share", "reason"),

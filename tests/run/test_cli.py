@@ -526,6 +526,7 @@ def test_bad_settings_end_with_one_clear_line(tmp_path, capsys, arguments, messa
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 def test_help_names_the_commands():
     done = subprocess.run(
         [sys.executable, "-m", "transformer_lib", "--help"], capture_output=True, text=True, check=True

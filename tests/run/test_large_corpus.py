@@ -12,6 +12,7 @@ from workshop.lab.provenance import RESULTS
 RECORD = json.loads((RESULTS / "large_corpus.json").read_text("utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_small_corpus_goes_all_the_way(tmp_path, monkeypatch):
     monkeypatch.setattr(large_corpus, "FIRST", 4)

@@ -72,7 +72,8 @@ def test_a_fault_is_noticed_a_harmless_change_is_not_and_the_copy_is_whole_again
     found = {mutant.after: mutant for mutant in mutants("masks.py", source)}
     fault = found["return ((tokens == pad_id))[:, None, None, :]"]
     harmless = fault._replace(text="(tokens.ne(pad_id))")
-    verdicts = [experiment.judged(tmp_path, mutant, experiment.QUICK) for mutant in (fault, harmless)]
+    own = {"own": experiment.rings(fault)["own"]}
+    verdicts = [experiment.judged(tmp_path, mutant, own) for mutant in (fault, harmless)]
     assert [verdict["result"] for verdict in verdicts] == ["killed", "survived"]
     assert verdicts[0]["by"].startswith("paper/test_masks.py::test_")
     assert (tmp_path / "transformer_lib" / "masks.py").read_text("utf-8") == source
@@ -85,6 +86,9 @@ def test_the_record_counts_what_it_lists_and_few_faults_are_left():
     assert recorded["planted"] == len(listed)
     assert recorded["noticed"] == sum(mutant["result"] in ("killed", "timed out") for mutant in listed)
     assert recorded["noticed_at_first"] == sum(m["result"] != "survived" and "at_first" not in m for m in listed)
+    by = [mutant.get("ring") for mutant in listed if "at_first" not in mutant]
+    assert recorded["noticed_by_own"] == by.count("own")
+    assert recorded["noticed_by_quick"] == by.count("own") + by.count("quick")
     assert recorded["equivalent"] == len(listed) - len(left) - recorded["noticed"]
     assert len(left) <= 0.05 * (len(listed) - recorded["equivalent"]), left
     entries = tomllib.loads((ROOT / "experiments/mutants.toml").read_text("utf-8"))["equivalent"]

@@ -60,6 +60,7 @@ def value(words):
     return total + group
 
 
+@pytest.mark.slow
 def test_every_name_reads_back_as_its_number():
     # Every number below 10,000 and every 97th above it.
     for number in [*range(10_000), *range(10_000, LIMIT, 97)]:
@@ -74,6 +75,7 @@ def test_a_number_without_a_name_is_refused(number):
             name(number)
 
 
+@pytest.mark.slow
 def test_no_number_is_in_two_splits():
     splits = {split: set(number_pairs(split)) for split in ("train", "val", "test")}
     assert [len(splits[s]) for s in ("train", "val", "test")] == [20_000, 1000, 1000]
@@ -82,6 +84,7 @@ def test_no_number_is_in_two_splits():
     assert not splits["val"] & splits["test"]
 
 
+@pytest.mark.slow
 def test_every_number_of_digits_is_as_likely_where_there_are_enough():
     names = [english for split in ("train", "val", "test") for english, _ in number_pairs(split)]
     digits = Counter(len(str(value(name))) for name in names)

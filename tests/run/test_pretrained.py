@@ -67,6 +67,7 @@ def test_the_number_words_are_as_exact_as_recorded():
     assert sum(path.stat().st_size for path in (PRETRAINED / NUMBERS).iterdir()) < 300_000
 
 
+@pytest.mark.slow
 def test_the_parser_is_as_exact_as_recorded():
     recorded = json.loads((RESULTS / f"{PARSER}.json").read_text("utf-8"))
     test = small_parser.pairs("test")

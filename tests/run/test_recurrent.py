@@ -104,6 +104,7 @@ def test_writing_one_word_at_a_time_agrees_with_one_pass(kind):
     assert torch.equal(once[:, :-1], written)
 
 
+@pytest.mark.slow
 def test_numbers_are_grouped_by_their_digits_and_none_is_scored_that_was_learned():
     numbers = Numbers()
     for english, digits in (("seven", 1), ("forty seven", 2), ("one hundred", 3), ("four thousand one", 4)):

@@ -1,5 +1,6 @@
 """The book's measure: no chapter grows, no loop is listed more often, and a ceiling follows a chapter down."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from workshop.site.book_index import Index, read_page
 from workshop.site.measure import excess, lowered, measure, measured
 from workshop.site.plain_markdown import Plain
 
+ROOT = Path(__file__).resolve().parents[2]
 CEILINGS = tomllib.loads(Path(__file__).with_name("measure.toml").read_text("utf-8"))
 SLACK = 1.1  # a ceiling may stand this much above what a chapter has come down to
 PAGE = """\
@@ -73,6 +75,18 @@ def test_no_chapter_grows_and_no_loop_is_listed_again(over: dict[str, dict[str, 
         if number > CEILINGS.get(name, {}).get(what, 0)
     }
     assert not grown, "cut the chapter, or move into a folded box, a hidden cell or a test what it has too much"
+
+
+def test_a_page_gives_time_to_read_what_it_shows() -> None:
+    hasty = {}
+    for name, found in measured()[0].items():
+        text = (ROOT / "book" / f"{name}.md").read_text("utf-8")
+        stated = re.search(r"\*\*Time:\*\* (\d+) minutes(?:, of which (\d+) at the exercises)?\.", text)
+        assert stated, f"{name} lacks its **Time:** line"
+        reading = int(stated[1]) - int(stated[2] or 0)
+        if reading < found["words"] / 100 + found["lines"] / 10 + found["figures"]:
+            hasty[name] = reading
+    assert not hasty, "a hundred words, ten lines of code or a picture take a minute at least"
 
 
 def test_a_ceiling_follows_a_chapter_down(over: dict[str, dict[str, int]]) -> None:
