@@ -10,9 +10,8 @@ from workshop.course.answer_rules import Rule, filled
 from workshop.course.check_probe import NOT_ALL, Answer, Check, Leaf
 from workshop.course.exercises import Exercise, exercises_of
 from workshop.course.page_answers import EDGE, checks_of, is_asked, rules_of
-from workshop.site.address import configured
-from workshop.site.book_index import Index, Page, pages_in_order, read_page
-from workshop.site.plain_markdown import Plain
+from workshop.site.book_index import Page, pages_in_order, read_page
+from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [read_page(path) for path in pages_in_order(ROOT)]
@@ -124,8 +123,7 @@ def tried(generator: random.Random, check: Check, rules: list[Rule]) -> Answer:
 @pytest.mark.slow
 @pytest.mark.parametrize("page", ASKING, ids=lambda page: page.name)
 def test_a_page_says_what_the_check_says(page: Page) -> None:
-    plain = Plain(page, Index(PAGES, ROOT / "book" / "references.bib"), configured(ROOT), ROOT)
-    for exercise, check in checks_of(page, plain):
+    for exercise, check in checks_of(page, whole_book()[page.name]):
         expected = 1 if check.choices else len(check.solution)
         assert len(exercise.fields) == expected, f"{exercise.label}: {exercise.fields}"
         rules = rules_of(check)

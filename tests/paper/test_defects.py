@@ -21,7 +21,8 @@ def run_tests(package_folder, *names):
 
 
 def copy_package(folder):
-    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    unread = shutil.ignore_patterns("__pycache__", "pretrained")
+    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=unread)
     return folder / "transformer_lib"
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from workshop.site import address
 from workshop.site.address import Address, configured, rewrite, stale_files
-from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.make_notebooks import notebook_text
+from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 OLD, NEW = Address("old", "book"), Address("new", "atlas")
@@ -92,9 +92,8 @@ def test_every_file_that_names_the_address_is_written_by_make_address() -> None:
 
 
 def test_notebooks_and_forms_follow_a_second_address() -> None:
-    page = read_page(ROOT / "book" / "masks.md")
-    index = Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
-    text = notebook_text(page, index, NEW, ROOT)
+    masks = whole_book()["masks"]
+    text = notebook_text(masks.page, masks.index, NEW, ROOT)
     assert f"git+{NEW.repository}@main" in text
     assert f"{NEW.site}masks.html" in text
     assert configured().owner not in NEW.issue("stumbled.yml", page="masks")

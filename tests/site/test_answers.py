@@ -14,9 +14,8 @@ from playwright.sync_api import BrowserContext, Locator, Page
 from workshop.course.check_probe import Answer, Check
 from workshop.course.exercises import exercises_of
 from workshop.course.page_answers import checks_of, is_asked
-from workshop.site.address import configured
-from workshop.site.book_index import Index, pages_in_order, read_page
-from workshop.site.plain_markdown import Plain
+from workshop.site.book_index import pages_in_order, read_page
+from workshop.site.plain_markdown import whole_book
 
 pytestmark = pytest.mark.slow
 
@@ -37,9 +36,25 @@ def page(context: BrowserContext) -> Iterator[Page]:
     page.close()
 
 
+@pytest.fixture(scope="module")
+def masks(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    """One page for all cases: its form takes any number of answers."""
+    page = context.new_page()
+    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
+    yield page
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def first_steps(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    page = context.new_page()
+    page.goto(f"{origins['http']}book/first_steps.html", wait_until="load")
+    yield page
+    page.close()
+
+
 def checks(name: str) -> list[tuple[str, Check]]:
-    plain = Plain(ASKING[name], Index(PAGES, ROOT / "book" / "references.bib"), configured(ROOT), ROOT)
-    return [(exercise.label, check) for exercise, check in checks_of(ASKING[name], plain)]
+    return [(exercise.label, check) for exercise, check in checks_of(ASKING[name], whole_book()[name])]
 
 
 def remark(form: Locator, answer: Answer, choices: list[str]) -> str:
@@ -134,19 +149,15 @@ def test_a_browser_that_keeps_nothing_still_judges_and_says_so(page: Page, origi
         ("12,000", "It is not 12000."),
     ],
 )
-def test_a_number_may_be_a_calculation_and_nothing_else(
-    page: Page, origins: dict[str, str], written: str, begins: str
-) -> None:
-    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
-    assert remark(page.locator(MASKS), (written,), []).startswith(begins)
-    invalid = page.locator(MASKS).get_by_role("textbox").get_attribute("aria-invalid")
+def test_a_number_may_be_a_calculation_and_nothing_else(masks: Page, written: str, begins: str) -> None:
+    assert remark(masks.locator(MASKS), (written,), []).startswith(begins)
+    invalid = masks.locator(MASKS).get_by_role("textbox").get_attribute("aria-invalid")
     assert invalid == ("true" if "whole" in begins or "no answer" in begins else "false")
 
 
 @pytest.mark.parametrize("written", ["3.69", "3,69", "ln(40)", "ln 40", "−ln(1/40)"])
-def test_a_decimal_comma_and_a_typed_minus_are_read(page: Page, origins: dict[str, str], written: str) -> None:
-    page.goto(f"{origins['http']}book/first_steps.html", wait_until="load")
-    assert remark(page.locator(FORM.format("ex-first-predict")), (written,), []).startswith("Right")
+def test_a_decimal_comma_and_a_typed_minus_are_read(first_steps: Page, written: str) -> None:
+    assert remark(first_steps.locator(FORM.format("ex-first-predict")), (written,), []).startswith("Right")
 
 
 def test_an_arrow_may_be_typed_and_marks_left_out(page: Page, origins: dict[str, str]) -> None:
@@ -168,15 +179,12 @@ def test_a_form_is_filled_in_and_sent_with_keys_alone(page: Page, origins: dict[
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
 @pytest.mark.parametrize("answer", ["", "6", "12"])
-def test_axe_finds_nothing_in_an_answered_form(
-    page: Page, origins: dict[str, str], theme: str, width: int, answer: str
-) -> None:
-    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
-    turned(page, theme, width)
-    assert remark(page.locator(MASKS), (answer,), [])
-    page.evaluate(AXE)
-    assert page.evaluate(FINDINGS, MASKS) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+def test_axe_finds_nothing_in_an_answered_form(masks: Page, theme: str, width: int, answer: str) -> None:
+    turned(masks, theme, width)
+    assert remark(masks.locator(MASKS), (answer,), [])
+    masks.evaluate(AXE)
+    assert masks.evaluate(FINDINGS, MASKS) == []
+    assert masks.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_on_paper_the_question_stands_alone(page: Page, origins: dict[str, str]) -> None:

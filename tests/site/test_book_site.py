@@ -122,15 +122,6 @@ def test_the_committed_browser_libraries_are_those_that_were_checked_in() -> Non
     assert vendor_js.SOURCE_MAP.search((vendor_js.VENDOR / "vega-lite.min.js").read_bytes()) is None
 
 
-def test_a_course_can_leave_out_the_solutions() -> None:
-    page = (ROOT / "book" / "attention.md").read_text("utf-8")
-    left = book_site.without_solutions(page)
-    assert "{solution" not in left
-    assert "hidden-check" not in left
-    assert left.count("{exercise-start}") == page.count("{exercise-start}")
-    assert "## To take away" in left
-
-
 def test_the_code_of_every_check_is_folded() -> None:
     page = (ROOT / "book" / "attention.md").read_text("utf-8")
     assert book_site.folded_checks(page).count("hide-input") == page.count("hide-input") + page.count("[check]")

@@ -4,7 +4,6 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from itertools import combinations
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +16,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from transformer_lib.plots import COLOURS as CHART_COLOURS
 from workshop.site import book_charts
-from workshop.site.drawings import DRAWINGS, FOLDER, canvas, description, files
+from workshop.site.drawings import DRAWINGS, FOLDER, canvas, files
+from workshop.site.plain_markdown import drawn
 from workshop.site.svg_canvas import COLOURS, SMALL, STYLES, TINT, Canvas
 
 STATIC = FOLDER.parent
@@ -209,16 +209,16 @@ def test_a_page_holds_the_drawing_itself() -> None:
 
 
 def test_the_description_is_the_text_for_a_notebook() -> None:
-    text = description(FOLDER / "shift_right.svg")
+    text = drawn(FOLDER / "shift_right.svg")
     assert text.startswith("Shifted right: The target with both marks is <bos> sieben")
-    assert description(STATIC / "translation.svg") == ""
+    assert drawn(STATIC / "translation.svg") == ""
 
 
 def test_a_notebook_shows_the_drawing_with_its_description() -> None:
     notebook = (FOLDER.parents[2] / "notebooks" / "attention.ipynb").read_text("utf-8")
     shown = re.search(r"!\[(.*?)\]\((https://[^)]*/raw/main/)book/_static/drawings/attention\.svg\)", notebook)
     assert shown
-    assert shown[1].replace("\\\\", "") == description(FOLDER / "attention.svg")
+    assert shown[1].replace("\\\\", "") == drawn(FOLDER / "attention.svg")
 
 
 def test_one_drawing_shows_the_whole_model() -> None:
@@ -227,9 +227,3 @@ def test_one_drawing_shows_the_whole_model() -> None:
     assert words.count("add & norm") == words.count("dropout") - 2 == 5  # two more behind the embeddings
     arrows = [part for part in canvas(DRAWINGS[0]).parts if part.startswith("<path") and part.count("Q") == 2]
     assert sum("--drawing-state" in part for part in arrows) == 5
-
-
-@pytest.mark.parametrize("chapter", sorted((STATIC.parent).glob("*.md")), ids=lambda path: path.stem)
-def test_a_chapter_shows_drawings_that_exist(chapter: Path) -> None:
-    named = re.findall(r"_static/drawings/([\w.]+)", chapter.read_text("utf-8"))
-    assert set(named) <= {f"{name}.svg" for name in NAMES}

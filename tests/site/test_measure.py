@@ -53,8 +53,13 @@ assert but_an_assert_does
 
 
 @pytest.fixture(scope="module")
-def over() -> dict[str, dict[str, int]]:
-    return excess(*measured())
+def found() -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    return measured()
+
+
+@pytest.fixture(scope="module")
+def over(found: tuple[dict[str, dict[str, int]], dict[str, int]]) -> dict[str, dict[str, int]]:
+    return excess(*found)
 
 
 def test_what_a_reader_sees_is_counted(tmp_path: Path) -> None:
@@ -77,14 +82,14 @@ def test_no_chapter_grows_and_no_loop_is_listed_again(over: dict[str, dict[str, 
     assert not grown, "cut the chapter, or move into a folded box, a hidden cell or a test what it has too much"
 
 
-def test_a_page_gives_time_to_read_what_it_shows() -> None:
+def test_a_page_gives_time_to_read_what_it_shows(found: tuple[dict[str, dict[str, int]], dict[str, int]]) -> None:
     hasty = {}
-    for name, found in measured()[0].items():
+    for name, shown in found[0].items():
         text = (ROOT / "book" / f"{name}.md").read_text("utf-8")
         stated = re.search(r"\*\*Time:\*\* (\d+) minutes(?:, of which (\d+) at the exercises)?\.", text)
         assert stated, f"{name} lacks its **Time:** line"
         reading = int(stated[1]) - int(stated[2] or 0)
-        if reading < found["words"] / 100 + found["lines"] / 10 + found["figures"]:
+        if reading < shown["words"] / 100 + shown["lines"] / 10 + shown["figures"]:
             hasty[name] = reading
     assert not hasty, "a hundred words, ten lines of code or a picture take a minute at least"
 

@@ -19,8 +19,8 @@ from playwright.sync_api import BrowserContext
 
 from workshop.site import release, versions
 from workshop.site.address import configured
-from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.make_notebooks import notebook_text
+from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMED = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "_config.yml")
@@ -98,9 +98,8 @@ def test_another_form_of_version_is_refused_and_changes_nothing(repository: Path
 
 def test_notebooks_of_a_version_install_that_version(repository: Path) -> None:
     release.begin("7.8.9", "2031-02-03", repository)
-    page = read_page(ROOT / "book" / "masks.md")
-    index = Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
-    text = notebook_text(page, index, configured(repository), ROOT)
+    masks = whole_book()["masks"]
+    text = notebook_text(masks.page, masks.index, configured(repository), ROOT)
     assert re.findall(r"git\+https://[\w./-]+@([\w.]+)", text) == ["v7.8.9"]
     assert f"{configured().repository}/blob/main" not in text
 

@@ -63,25 +63,6 @@ def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(
     assert sum(stop["name"] == "Data of this chart" for stop in stops) == charts > 0
 
 
-def test_a_control_is_reached_by_tab_and_moved_by_an_arrow(context: BrowserContext, origins: dict[str, str]) -> None:
-    page = context.new_page()
-    page.goto(f"{origins['http']}book/attention.html")
-    page.wait_for_selector(".vega-chart[data-drawn] + .chart-data")
-    chart = page.locator(".vega-chart").filter(has_text="Scores times:")
-    # From the folded code above the chart on, as a reader does who has come to it.
-    chart.evaluate("chart => chart.closest('.cell').querySelector('summary').focus()")
-    for _ in range(3):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.type") == "range":
-            break
-    bars = "chart => [...chart.querySelectorAll('.mark-rect path')].map(bar => bar.getAttribute('d')).join()"
-    before = chart.evaluate(bars)
-    page.keyboard.press("ArrowRight")
-    handle = chart.element_handle()
-    page.wait_for_function(f"([chart, before]) => ({bars})(chart) !== before", arg=[handle, before])
-    page.close()
-
-
 def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(
     context: BrowserContext, origins: dict[str, str]
 ) -> None:

@@ -13,18 +13,11 @@ from browser import recorded
 from playwright.sync_api import BrowserContext
 
 from workshop.site import make_slides
-from workshop.site.address import configured
-from workshop.site.book_index import Index, pages_in_order, read_page
-from workshop.site.plain_markdown import Plain
+from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
 PNG = "iVBORw0KGgo="
-
-
-@pytest.fixture(scope="module")
-def index() -> Index:
-    return Index([read_page(path) for path in pages_in_order(ROOT)], ROOT / "book" / "references.bib")
 
 
 def pretended(page) -> nbformat.NotebookNode:
@@ -41,14 +34,20 @@ def pretended(page) -> nbformat.NotebookNode:
     return nbformat.v4.new_notebook(cells=cells)
 
 
+def lecture(name):
+    """The slides of a chapter."""
+    plain = whole_book()[name]
+    return make_slides.Lecture(plain.page, plain, pretended(plain.page)).make()
+
+
 CHAPTERS = [name for _, names in make_slides.parts() for name in names]
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_becomes_a_lecture(index, name):
-    page = index.pages[name]
-    plain = Plain(page, index, configured(ROOT), ROOT)
-    slides = make_slides.Lecture(page, plain, pretended(page)).make()
+def test_a_chapter_becomes_a_lecture(name):
+    page, slides = whole_book()[name].page, lecture(name)
+    drawn = sum(block.name == "figure" for block in page.blocks)
+    assert sum("image/svg+xml" in slide.text for slide in slides) == drawn
     assert slides[0].kind == "slide"
     assert page.title in slides[0].text
     assert "You will be able to" in slides[0].text
@@ -58,38 +57,27 @@ def test_a_chapter_becomes_a_lecture(index, name):
     assert not any("solution" in slide.text.lower() for slide in slides)
 
 
-def test_equation_1_stands_on_a_slide_under_its_own_heading(index):
-    page = index.pages["attention"]
-    slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+def test_equation_1_stands_on_a_slide_under_its_own_heading():
+    slides = lecture("attention")
     [slide] = [slide for slide in slides if r"\tag{1}" in slide.text]
     assert "## The equation" in slide.text
     assert slide.notes
 
 
-def test_the_numbers_of_a_prediction_stand_on_its_slide(index):
-    page = index.pages["attention"]
-    slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+def test_the_numbers_of_a_prediction_stand_on_its_slide():
+    slides = lecture("attention")
     [slide] = [slide for slide in slides if "## Predict: Keys that are one" in slide.text]
     assert "```python\nnum_keys = 5  # 4..15\n```" in slide.text
 
 
-def test_a_drawing_stands_on_a_slide_with_its_description_and_the_words_before_it(index):
-    page = index.pages["attention"]
-    slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
+def test_a_drawing_stands_on_a_slide_with_its_description_and_the_words_before_it():
+    slides = lecture("attention")
     [slide] = [slide for slide in slides if "image/svg+xml" in slide.text]
     assert "## The equation" in slide.text
     assert 'alt="Scaled dot-product attention: Q holds the queries' in slide.text
     drawn = base64.b64decode(slide.text.split("base64,")[1].split('"')[0])
     assert drawn == (ROOT / "book/_static/drawings/attention.svg").read_bytes()
     assert "follows the three matrices" in slide.notes
-
-
-def test_each_drawing_of_a_lectured_chapter_is_on_its_slides(index):
-    for name in CHAPTERS:
-        page = index.pages[name]
-        drawn = sum(block.name == "figure" for block in page.blocks)
-        slides = make_slides.Lecture(page, Plain(page, index, configured(ROOT), ROOT), pretended(page)).make()
-        assert sum("image/svg+xml" in slide.text for slide in slides) == drawn, name
 
 
 def test_the_template_loads_nothing_from_another_host():

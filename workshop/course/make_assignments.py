@@ -29,9 +29,9 @@ from workshop.course.grading import class_list
 from workshop.course.grading.submissions import safe
 from workshop.course.try_exercises import try_page
 from workshop.site.address import configured
-from workshop.site.book_index import Index, Page, pages_in_order, read_page
+from workshop.site.book_index import Page
 from workshop.site.myst_blocks import PageError
-from workshop.site.plain_markdown import Plain
+from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 GRADING_PYTHON = ROOT / ".venv-grading" / "bin" / "python"
@@ -48,13 +48,11 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
     Raises:
         SystemExit: if a chapter that was asked for has none.
     """
-    pages = [read_page(path) for path in pages_in_order(ROOT)]
-    index = Index(pages, ROOT / "book" / "references.bib")
-    address = configured(ROOT)
-    found = {}
-    for page in pages:
-        if has_tasks(page) and (not names or page.name in names):
-            found[page.name] = (page, Plain(page, index, address, ROOT), exercises_of(page))
+    found = {
+        name: (plain.page, plain, exercises_of(plain.page))
+        for name, plain in whole_book().items()
+        if has_tasks(plain.page) and (not names or name in names)
+    }
     if unknown := sorted(set(names or []) - set(found)):
         raise SystemExit(f"No exercises to hand out in: {', '.join(unknown)}. Chapters: `make assignments`.")
     return found

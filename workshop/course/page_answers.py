@@ -20,10 +20,9 @@ from workshop.course.answer_rules import SLOT, Range, Rule, filled, moved, narro
 from workshop.course.check_probe import UNKNOWN, Answer, Check, Leaf
 from workshop.course.exercise_context import context
 from workshop.course.exercises import Exercise, exercises_of
-from workshop.course.try_exercises import ROOT, prepared
-from workshop.site.address import configured
-from workshop.site.book_index import Index, Page, pages_in_order, read_page
-from workshop.site.plain_markdown import Plain
+from workshop.course.try_exercises import prepared
+from workshop.site.book_index import Page
+from workshop.site.plain_markdown import Plain, whole_book
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
 FORMATS = ("g", "d", ",", ".2f", ".3f")
@@ -192,11 +191,8 @@ def question(exercise: Exercise, check: Check) -> dict[str, Any]:
 
 
 def main() -> None:
-    pages = [read_page(path) for path in pages_in_order(ROOT)]
-    names = sys.argv[1:] or [page.name for page in pages]
-    index = Index(pages, ROOT / "book" / "references.bib")
-    plain = {page.name: Plain(page, index, configured(ROOT), ROOT) for page in pages}
-    checks = (pair for page in pages if page.name in names for pair in checks_of(page, plain[page.name]))
+    book = whole_book()
+    checks = (pair for name in sys.argv[1:] or book for pair in checks_of(book[name].page, book[name]))
     json.dump({exercise.label: question(exercise, check) for exercise, check in checks}, sys.stdout, ensure_ascii=False)
 
 

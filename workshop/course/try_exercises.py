@@ -20,10 +20,9 @@ from typing import Any
 from workshop.course.exercise_context import asked, bound, context, plain_python, read
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.variants import combinations
-from workshop.site.address import configured
-from workshop.site.book_index import Index, pages_in_order, read_page
+from workshop.site.book_index import pages_in_order
 from workshop.site.myst_blocks import PageError
-from workshop.site.plain_markdown import Plain
+from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -118,10 +117,8 @@ def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
 
 def try_page(name: str, show: bool = True, with_numbers_alone: bool = False) -> list[str]:
     """Try every exercise of a page, or those whose numbers are drawn; what did not earn what it should."""
-    pages = [read_page(path) for path in pages_in_order(ROOT)]
-    page = next(page for page in pages if page.name == name)
-    plain = Plain(page, Index(pages, ROOT / "book" / "references.bib"), configured(ROOT), ROOT)
-    faults = []
+    plain = whole_book()[name]
+    page, faults = plain.page, []
     for exercise in (exercise for exercise in exercises_of(page) if exercise.is_graded_by_machine):
         if with_numbers_alone and "numbers" not in exercise.cells:
             continue

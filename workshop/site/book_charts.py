@@ -10,7 +10,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from workshop.site.drawings import description
+from workshop.site.plain_markdown import drawn
 
 LOGGER = logging.getLogger(__name__)
 VEGA = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
@@ -86,7 +86,7 @@ def embed_drawings(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     """Put a drawing itself into the page: only there does it follow the theme, and its words scale with the text."""
     for image in list(doctree.findall(nodes.image)):
         path = Path(app.srcdir, image["uri"])
-        if description(path):
+        if drawn(path):
             image.replace_self(nodes.raw("", path.read_text("utf-8"), format="html"))
 
 

@@ -8,10 +8,8 @@ thick outlines the states that pass from layer to layer.
 """
 
 import math
-import re
 import tomllib
 from collections.abc import Callable, Sequence
-from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -641,14 +639,6 @@ def canvas(draw: Callable[[Canvas], None]) -> Canvas:
     c = Canvas(**WORDS[draw.__name__])
     draw(c)
     return c
-
-
-def description(path: Path) -> str:
-    """Title and description of a drawing as one text; nothing for any other picture."""
-    if path.parent.name != FOLDER.name or path.suffix != ".svg":
-        return ""
-    words = re.findall(r"<(?:title|desc) [^>]*>(.*?)</", path.read_text("utf-8"))
-    return unescape(": ".join(words))
 
 
 def files() -> dict[Path, str]:

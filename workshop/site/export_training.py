@@ -59,7 +59,8 @@ def planted(name: str) -> tuple[str, str, str]:
 
 def copy_with_defect(name: str, folder: Path) -> None:
     """A copy of the package in this folder, with the defect; without one for "healthy"."""
-    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    unread = shutil.ignore_patterns("__pycache__", "pretrained")
+    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=unread)
     if name != HEALTHY:
         file, right, wrong = planted(name)
         path = folder / "transformer_lib" / file

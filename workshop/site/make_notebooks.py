@@ -17,10 +17,10 @@ from pathlib import Path
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
-from workshop.site.address import Address, configured
-from workshop.site.book_index import Index, Page, pages_in_order, read_page
+from workshop.site.address import Address
+from workshop.site.book_index import Index, Page
 from workshop.site.myst_blocks import Block, PageError
-from workshop.site.plain_markdown import Plain
+from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK_ONLY = "book-only"  # the tag of a cell that belongs to the book and to no notebook
@@ -146,11 +146,10 @@ def notebook_text(page: Page, index: Index, address: Address, root: Path, soluti
 
 def all_notebooks(root: Path = ROOT, solutions: bool = False) -> dict[str, str]:
     """File name → text, for every page of the book."""
-    pages = [read_page(path) for path in pages_in_order(root)]
-    bibliography = root / "book" / "references.bib"
-    index = Index(pages, bibliography if bibliography.exists() else None)
-    address = configured(root)
-    return {f"{page.name}.ipynb": notebook_text(page, index, address, root, solutions) for page in pages}
+    return {
+        f"{name}.ipynb": notebook_text(plain.page, plain.index, plain.address, root, solutions)
+        for name, plain in whole_book(root).items()
+    }
 
 
 def out_of_step(wanted: dict[str, str], folder: Path) -> list[str]:

@@ -25,12 +25,10 @@ from nbformat.notebooknode import NotebookNode
 
 from workshop.course.assignment_papers import with_code
 from workshop.course.exercises import exercises_of
-from workshop.site.address import configured
 from workshop.site.book_charts import altair_spec, chart_html
-from workshop.site.book_index import HEADING, Index, Page, pages_in_order, read_page
-from workshop.site.drawings import description
+from workshop.site.book_index import HEADING, Page
 from workshop.site.myst_blocks import Block
-from workshop.site.plain_markdown import Plain
+from workshop.site.plain_markdown import Plain, drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -68,7 +66,7 @@ def image(alt: str, kind: str, data: str) -> str:
 
 def drawing(path: Path) -> str:
     """A drawing of the book, with its own description."""
-    return image(description(path), "svg+xml", base64.b64encode(path.read_bytes()).decode())
+    return image(drawn(path), "svg+xml", base64.b64encode(path.read_bytes()).decode())
 
 
 def figure(cell: NotebookNode) -> str:
@@ -197,15 +195,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.executed.exists():
         raise SystemExit(f"{arguments.executed} is not there: run `make book` first, which executes the pages")
-    pages = [read_page(path) for path in pages_in_order(ROOT)]
-    index = Index(pages, ROOT / "book" / "references.bib")
+    book = whole_book()
     (arguments.out / "assets").mkdir(parents=True, exist_ok=True)
     copy_assets(arguments.out / "assets")
     for number, (caption, names) in enumerate(parts(), 1):
         lectures = []
-        for page in (index.pages[name] for name in names):
-            executed = nbformat.read(arguments.executed / f"{page.name}.ipynb", 4)
-            lectures.append(Lecture(page, Plain(page, index, configured(ROOT), ROOT), executed).make())
+        for plain in (book[name] for name in names):
+            executed = nbformat.read(arguments.executed / f"{plain.page.name}.ipynb", 4)
+            lectures.append(Lecture(plain.page, plain, executed).make())
         path = arguments.out / f"part-{number}.ipynb"
         path.write_text(json.dumps(deck(caption, lectures)), "utf-8")
         convert(path)

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workshop.course.exercises import tags
-from workshop.site.address import configured
-from workshop.site.book_index import Index, Page, pages_in_order, read_page
+from workshop.site.book_index import Page
 from workshop.site.myst_blocks import Block, blocks, walk
-from workshop.site.plain_markdown import Plain
+from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = {"words": 1500, "lines": 120, "asserts": 0}
@@ -70,14 +69,18 @@ def measure(page: Page, plain: Plain) -> dict[str, int]:
 
 def measured(root: Path = ROOT) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
     """The measure of each page that asks a question, in order; how often the book lists each loop of reference.py."""
-    pages = [read_page(path) for path in pages_in_order(root)]
-    index = Index(pages)
+    book = whole_book(root)
     found = {
-        page.name: measure(page, Plain(page, index, configured(root), root))
-        for page in pages
-        if any("question" in str(block.options.get("class", "")) for block in page.blocks)
+        name: measure(plain.page, plain)
+        for name, plain in book.items()
+        if any("question" in str(block.options.get("class", "")) for block in plain.page.blocks)
     }
-    listed = [block for page in pages for block in walk(page.blocks) if block.argument.endswith("/reference.py")]
+    listed = [
+        block
+        for plain in book.values()
+        for block in walk(plain.page.blocks)
+        if block.argument.endswith("/reference.py")
+    ]
     return found, Counter(str(block.options.get("pyobject")) for block in listed if block.name == "literalinclude")
 
 

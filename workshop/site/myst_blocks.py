@@ -10,6 +10,7 @@ import yaml
 FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}|:{3,})(?P<info>.*)$")
 DIRECTIVE = re.compile(r"^\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)$")
 TARGET = re.compile(r"^\((?P<label>[^)\n]+)\)=\s*$")
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C where it is there: four times as fast
 OPTION = re.compile(r"^:([\w-]+):\s*(.*)$")
 
 
@@ -46,10 +47,10 @@ def _options(name: str, body: list[str]) -> tuple[dict[str, Any], int]:
     """The options at the head of a directive's body and the number of lines they take."""
     if body and body[0].strip() == "---":
         end = next((i for i, line in enumerate(body[1:], 1) if line.strip() == "---"), len(body))
-        return yaml.safe_load("\n".join(body[1:end])) or {}, min(end + 1, len(body))
+        return yaml.load("\n".join(body[1:end]), LOADER) or {}, min(end + 1, len(body))
     count = next((i for i, line in enumerate(body) if not line.startswith(":")), len(body))
     if name == "code-cell":
-        return yaml.safe_load("\n".join(line[1:] for line in body[:count])) or {}, count
+        return yaml.load("\n".join(line[1:] for line in body[:count]), LOADER) or {}, count
     options: dict[str, Any] = {}
     for i, line in enumerate(body[:count]):
         if not (match := OPTION.match(line)):

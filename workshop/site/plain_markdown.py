@@ -4,17 +4,20 @@ What no chapter uses is not known here, and is an error.
 """
 
 import re
+from functools import cache
+from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from sphinx.directives.code import LiteralIncludeReader
 
-from workshop.site import drawings, tables, teaching_plan
-from workshop.site.address import Address
-from workshop.site.book_index import Index, Page
+from workshop.site import tables, teaching_plan
+from workshop.site.address import Address, configured
+from workshop.site.book_index import Index, Page, pages_in_order, read_page
 from workshop.site.myst_blocks import Block, PageError, blocks, dedented
 
+ROOT = Path(__file__).resolve().parents[2]
 DROPPED = {"answers", "bibliography", "exercise-end", "solution-end"}
 INLINE = re.compile(
     r"""
@@ -42,6 +45,14 @@ def task_words(kind: str, options: dict[str, Any]) -> str:
     if without := [path.strip().rpartition(".")[-1] for path in options.get("without", "").split("|") if path.strip()]:
         parts.append("without calling " + ", ".join(f"`{name}`" for name in dict.fromkeys(without)))
     return " · ".join(parts)
+
+
+def drawn(path: Path) -> str:
+    """Title and description of one of the book's drawings as one text; nothing for any other picture."""
+    if path.parent.name != "drawings" or path.suffix != ".svg":
+        return ""
+    words = re.findall(r"<(?:title|desc) [^>]*>(.*?)</", path.read_text("utf-8"))
+    return unescape(": ".join(words))
 
 
 def bold(heading: str) -> str:
@@ -212,7 +223,7 @@ class Plain:
         return f"*{task_words(block.argument, block.options)}*"
 
     def figure(self, block: Block) -> str:
-        described = drawings.description(self.page.path.parent / block.argument).replace("<", r"\<")
+        described = drawn(self.page.path.parent / block.argument).replace("<", r"\<")
         alt = str(block.options.get("alt", described))
         picture = f"![{alt}]({self.picture(block.argument, alt, block.line)})"
         number = self.index.number_of(self.page, block)
@@ -237,3 +248,12 @@ class Plain:
         words = f"{caption} (`{path}`)" if caption else f"`{path}`"
         language = block.options.get("language", "python" if path.endswith(".py") else "")
         return f"[{words}]({self.address.blob(path)}):\n\n```{language}\n{text}\n```"
+
+
+@cache
+def whole_book(root: Path = ROOT) -> dict[str, Plain]:
+    """Every page of a book by its name, in order, ready to be rendered."""
+    pages = [read_page(path) for path in pages_in_order(root)]
+    bibliography = root / "book" / "references.bib"
+    index = Index(pages, bibliography if bibliography.exists() else None)
+    return {page.name: Plain(page, index, configured(root), root) for page in pages}

@@ -27,29 +27,6 @@ FILES = {
 COMPRESSED = {
     "onnxruntime-web/dist/ort-wasm-simd-threaded.wasm": "onnxruntime/ort-wasm-simd-threaded.wasm.gz",
 }
-# A package under the MIT licence that comes without the licence's text.
-MIT = """\
-MIT License
-
-Copyright (c) {holder}
-
-Permission is hereby granted, free of charge, to any person obtaining a copy
-of this software and associated documentation files (the "Software"), to deal
-in the Software without restriction, including without limitation the rights
-to use, copy, modify, merge, publish, distribute, sublicense, and/or sell
-copies of the Software, and to permit persons to whom the Software is
-furnished to do so, subject to the following conditions:
-
-The above copyright notice and this permission notice shall be included in all
-copies or substantial portions of the Software.
-
-THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR
-IMPLIED, INCLUDING BUT NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY,
-FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER
-LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
-OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
-SOFTWARE."""
 NOTICE = """\
 The WebAssembly file of onnxruntime-web also holds parts of other projects under permissive licences. They are listed in
 ThirdPartyNotices.txt of its repository, https://github.com/microsoft/onnxruntime.
@@ -120,15 +97,18 @@ def bundled(modules: Path, names: list[str]) -> list[str]:
     return sorted(seen)
 
 
+def mit(holder: str) -> str:
+    """The MIT licence, which is ours too, for a package that comes without its text."""
+    return re.sub(r"(Copyright \(c\)).*", rf"\1 {holder}", (ROOT / "LICENSE").read_text("utf-8")).strip()
+
+
 def licences(modules: Path, names: list[str]) -> str:
     """Every licence text once, headed by the packages under it."""
     packages_of: dict[str, list[str]] = {}
     for name in bundled(modules, names):
         package = manifest(modules / name)
         texts = sorted(path for path in (modules / name).iterdir() if path.stem.upper() in {"LICENSE", "LICENCE"})
-        missing = (
-            MIT.format(holder=HOLDERS[name]) if name in HOLDERS else f"({package.get('license')}; no licence file)"
-        )
+        missing = mit(HOLDERS[name]) if name in HOLDERS else f"({package.get('license')}; no licence file)"
         text = texts[0].read_text("utf-8").strip() if texts else missing
         packages_of.setdefault(text, []).append(f"{name} {package['version']} ({package.get('license')})")
     parts = [f"{', '.join(packages)}\n\n{text}\n" for text, packages in packages_of.items()]

@@ -1,9 +1,7 @@
 """Running a submission: its cells go to a checker (checker.py) in .venv, and come back with their outputs."""
 
-import contextlib
 import json
 import os
-import signal
 import subprocess
 from dataclasses import asdict
 from pathlib import Path
@@ -39,11 +37,6 @@ class Checker:
         if not (answer := self.process.stdout.readline()):
             raise RuntimeError("the checks' process ended: see grading.log")
         return json.loads(answer)
-
-    def stop(self) -> None:
-        if self.process:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGKILL)
 
 
 CHECKER = Checker()
