@@ -260,7 +260,7 @@ def _training_summary(task: Task) -> dict[str, Any]:
     speeds = [sum(s["target_tokens"] for s in window) / sum(s["seconds"] for s in window) for window in windows]
     flops = _flops_per_target_token(task, translator)
     speed = statistics.median(speeds)
-    peak = gpu_peak(task.device, 8192 if task.device.startswith("cuda") else 2048)
+    peak = gpu_peak(task.device, 8192 if task.device.startswith("cuda") else 512)
     seen = sum(step["target_tokens"] for step in lines)
     epoch = sum(len(ids) + 1 for _, ids in translator.encode(load_pairs("multi30k", "train", *task.languages)))
     result = {

@@ -1,10 +1,13 @@
 """What the tests of grading share."""
 
 import os
+from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from workshop.course import grading_zoo as zoo
+from workshop.course import make_assignments
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +17,22 @@ def needs_grading() -> None:
         if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
             pytest.fail("needs .venv-grading: run `make grading-env`")
         pytest.skip("needs .venv-grading: run `make grading-env`")
+
+
+@pytest.fixture(scope="session")
+def of_the_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of this test run share."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def assignments(needs_grading: None, of_the_run: Path) -> Path:
+    """All assignments, made once for all processes of the test run."""
+    shared = of_the_run / "assignments"
+    with FileLock(f"{shared}.lock"):
+        if not (shared / "complete").exists():
+            make_assignments.write_sources(shared)
+            make_assignments.make_release(shared)
+            (shared / "complete").touch()
+    return shared

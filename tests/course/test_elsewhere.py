@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from other_graders import RUNNER, check_classroom50, check_gradescope
 
-from workshop.course import export_autograder, make_assignments
+from workshop.course import export_autograder
 from workshop.course import grading_zoo as zoo
 from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import context
@@ -60,14 +60,6 @@ def test_classroom_50_gets_each_check_and_no_message_of_a_hidden_one() -> None:
 def test_outside_its_runner_classroom_50_gets_nothing() -> None:
     with pytest.raises(ValueError, match="COMMIT_URL not set"):
         elsewhere.classroom50(marks(), {**RUNNER, "COMMIT_URL": ""})
-
-
-@pytest.fixture(scope="module")
-def assignments(needs_grading: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("assignments")
-    make_assignments.write_sources(folder, ["attention"])
-    make_assignments.make_release(folder)
-    return folder
 
 
 def grader_of(archive: Path, folder: Path) -> Path:

@@ -44,25 +44,8 @@ ACTIVE = (
 ALL, MOST = sum(POINTS.values()), sum(POINTS.values()) + WRITTEN.points
 # One after the other within a test, since two tests run at a time; cells get less time than a class would have.
 Visit = tuple[Path, str]  # the folder of marks, and what was printed
+TOGETHER = 7  # chapters that one run of the grader marks
 ONE_BY_ONE = ("--at-once", "1", "--cell-seconds", "60")
-
-
-def of_the_run(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
-    """A folder that all processes of this test run share."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
-
-
-@pytest.fixture(scope="session")
-def assignments(needs_grading: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All assignments, made once for all processes of the test run."""
-    shared = of_the_run(tmp_path_factory, "assignments")
-    with FileLock(f"{shared}.lock"):
-        if not (shared / "complete").exists():
-            make_assignments.write_sources(shared)
-            make_assignments.make_release(shared)
-            (shared / "complete").touch()
-    return shared
 
 
 def released(assignments: Path, chapter: str) -> zoo.Notebook:
@@ -80,22 +63,48 @@ def earned(row: dict[str, str], exercises: list[Any]) -> dict[str, float]:
     return {label: float(row[f"{label}-check"]) + float(row[f"{label}-hidden"]) for label in machine}
 
 
+def round_of(chapter: str) -> dict[str, dict[str, str]]:
+    """Student → answers: none, all solutions, and each typical mistake once."""
+    machine = [one for one in EXERCISES[chapter] if one.is_graded_by_machine]
+    handed_in = {"untouched": {}, "right": zoo.solutions(EXERCISES[chapter])}
+    for number in range(max((len(one.wrong_answers) for one in machine), default=0)):
+        handed_in[f"wrong{number}"], _ = zoo.round_of_wrong_answers(EXERCISES[chapter], number)
+    return handed_in
+
+
+@pytest.fixture(scope="session")
+def graded(request: pytest.FixtureRequest, assignments: Path, of_the_run: Path) -> Callable[[str], Path]:
+    """The marks of a chapter; those of several chapters come from one run of the grader."""
+    here = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    chosen = [name for name in EXERCISES if {"chapter": name} in here]
+
+    def of(chapter: str) -> Path:
+        first = chosen.index(chapter) // TOGETHER * TOGETHER
+        shared = of_the_run / f"chapters-{first}"
+        with FileLock(f"{shared}.lock"):
+            if not (shared / "complete").exists():
+                for name in chosen[first : first + TOGETHER]:
+                    for student, answers in round_of(name).items():
+                        notebook = zoo.answered(released(assignments, name), answers)
+                        zoo.hand_in(shared / "in", f"{student}_{name}", notebook)
+                zoo.grade(shared / "in", assignments, shared / "out", *ONE_BY_ONE)
+                (shared / "complete").touch()
+        return shared / "out"
+
+    return of
+
+
 # In process the answers of every chapter are tried in test_exercises.py; the way through nbgrader is the same for all.
 @pytest.mark.parametrize(
     "chapter", [pytest.param(name, marks=[] if name == "attention" else pytest.mark.deep) for name in EXERCISES]
 )
-def test_each_answer_earns_what_the_chapter_says(assignments: Path, tmp_path: Path, chapter: str) -> None:
+def test_each_answer_earns_what_the_chapter_says(graded: Callable[[str], Path], chapter: str) -> None:
     """Through nbgrader: all points for the solutions, none for the starters, less for each typical mistake."""
-    exercises, release = EXERCISES[chapter], released(assignments, chapter)
-    folder, out = tmp_path / "in", tmp_path / "out"
+    exercises, out = EXERCISES[chapter], graded(chapter)
     machine = [one for one in exercises if one.is_graded_by_machine]
     expected = {"untouched": {one.label: 0 for one in machine}, "right": {one.label: one.points for one in machine}}
-    zoo.hand_in(folder, "untouched", release)
-    zoo.hand_in(folder, "right", zoo.answered(release, zoo.solutions(exercises)))
-    for number in range(max((len(one.wrong_answers) for one in machine), default=0)):
-        answers, expected[f"wrong{number}"] = zoo.round_of_wrong_answers(exercises, number)
-        zoo.hand_in(folder, f"wrong{number}", zoo.answered(release, answers))
-    zoo.grade(folder, assignments, out, *ONE_BY_ONE)
+    for number in range(len(round_of(chapter)) - len(expected)):
+        _, expected[f"wrong{number}"] = zoo.round_of_wrong_answers(exercises, number)
     found = marks(out, chapter)
     outcomes = {student: zoo.record(out, chapter, student)["outcomes"] for student in expected}
     for student, points in expected.items():
@@ -110,10 +119,10 @@ needs_sandbox = pytest.mark.skipif(bool(missing(zoo.KERNEL_PYTHON)), reason=miss
 
 
 @pytest.fixture(scope="module")
-def visited(request: pytest.FixtureRequest, assignments: Path, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+def visited(request: pytest.FixtureRequest, assignments: Path, of_the_run: Path) -> Visit:
     """The zoo, or its rest for the deep tests, graded once for all processes of the test run."""
     is_deep = getattr(request, "param", False)
-    shared = of_the_run(tmp_path_factory, f"zoo-{is_deep}")
+    shared = of_the_run / f"zoo-{is_deep}"
     said = shared / "said.txt"
     with FileLock(f"{shared}.lock"):
         if not said.exists():
@@ -403,13 +412,13 @@ def test_late_days_and_titles_reach_the_marks_and_the_feedback(assignments: Path
 
 def test_a_damaged_record_means_grade_again(assignments: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
-    damages = {"ada": "{broken", "bob": "[]", "eve": '{"error": ""}'}
+    damages = {"ada": "{broken", "bob": '{"error": ""}'}
     for student in (*damages, "zoe"):
         zoo.hand_in(folder, student, released(assignments, "attention"))
     zoo.grade(folder, assignments, out)
     for student, damage in damages.items():
         (out / "records" / "attention" / f"{student}.json").write_text(damage)
-    assert "4 submissions, 1 of them graded before" in zoo.grade(folder, assignments, out)
+    assert "3 submissions, 1 of them graded before" in zoo.grade(folder, assignments, out)
     assert {name: float(row["points"]) for name, row in marks(out, "attention").items()} == dict.fromkeys(
         (*damages, "zoe"), 0
     )
@@ -418,10 +427,12 @@ def test_a_damaged_record_means_grade_again(assignments: Path, tmp_path: Path) -
 def test_without_a_sandbox_that_is_said_before_anything_runs(assignments: Path, tmp_path: Path) -> None:
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     zoo.hand_in(tmp_path / "in", "ada", zoo.answered(release, right))
+    (tmp_path / "in" / "essay.docx").write_bytes(b"?")
     (tmp_path / "bin").mkdir()
     said = zoo.grade(tmp_path / "in", assignments, tmp_path / "out", *ONE_BY_ONE, PATH=str(tmp_path / "bin"))
     assert said.startswith("NO SANDBOX: bubblewrap is not installed. Until there is one, a submission can read")
     assert said.index("install bubblewrap") < said.index("[1/1]")
+    assert "essay.docx: not a notebook of a student, left out" in said
     assert float(marks(tmp_path / "out", "attention")["ada"]["points"]) == ALL
 
 
@@ -432,13 +443,6 @@ def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: P
     with pytest.raises(AssertionError, match="Name another folder for the marks"):
         zoo.grade(tmp_path, assignments, tmp_path)
     assert file.read_bytes() == before
-
-
-def test_the_untaken_are_named_on_the_screen(assignments: Path, tmp_path: Path) -> None:
-    zoo.hand_in(tmp_path / "in", "ada", released(assignments, "attention"))
-    (tmp_path / "in" / "essay.docx").write_bytes(b"?")
-    said = zoo.grade(tmp_path / "in", assignments, tmp_path / "out", *ONE_BY_ONE)
-    assert "essay.docx: not a notebook of a student, left out" in said
 
 
 def test_one_chapter_alone_leaves_the_others_in_place(tmp_path: Path) -> None:

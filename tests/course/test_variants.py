@@ -8,6 +8,7 @@ import copy
 import csv
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -172,19 +173,20 @@ def test_numbers_of_somebody_else_are_told_and_put_right(tmp_path: Path) -> None
 
 
 @pytest.fixture(scope="module")
-def assignments(needs_grading: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("assignments")
-    make_assignments.write_sources(folder, ["attention"])
-    make_assignments.make_release(folder)
+def varied(assignments: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The assignments of one chapter, with a variant for each of three students."""
+    folder = tmp_path_factory.mktemp("varied")
+    for kind in ("source", "release"):
+        shutil.copytree(assignments / kind / "attention", folder / kind / "attention")
     make_assignments.write_variants(folder, ["attention"], KEY, ["ada", "bob", "cid"])
     return folder
 
 
 @pytest.mark.slow
-def test_a_students_release_differs_in_numbers_alone_and_holds_no_key(assignments: Path) -> None:
-    release = zoo.load(assignments / "release" / "attention" / "attention.ipynb")
+def test_a_students_release_differs_in_numbers_alone_and_holds_no_key(varied: Path) -> None:
+    release = zoo.load(varied / "release" / "attention" / "attention.ipynb")
     for student in ("ada", "bob", "cid"):
-        file = assignments / "variants" / "attention" / f"{student}_attention.ipynb"
+        file = varied / "variants" / "attention" / f"{student}_attention.ipynb"
         assert KEY.decode() not in file.read_text("utf-8")
         cells = zip(release["cells"], zoo.load(file)["cells"], strict=True)
         [(was, now)] = [(was, now) for was, now in cells if was != now]
@@ -193,27 +195,27 @@ def test_a_students_release_differs_in_numbers_alone_and_holds_no_key(assignment
 
 
 @pytest.mark.slow
-def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(assignments: Path, tmp_path: Path) -> None:
+def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(varied: Path, tmp_path: Path) -> None:
     label, folder, out = "ex-attention-predict", tmp_path / "in", tmp_path / "out"
     own = {name: values(variants.drawn(DRAWN[label], KEY, name, label))["num_keys"] for name in ("ada", "bob")}
     assert own["ada"] != own["bob"]
-    handed_out = zoo.load(assignments / "variants" / "attention" / "ada_attention.ipynb")
+    handed_out = zoo.load(varied / "variants" / "attention" / "ada_attention.ipynb")
     adas = zoo.answered(handed_out, {label: f"predicted_weights = {[1 / own['ada']] * own['ada']}"})
     zoo.hand_in(folder, "ada_attention", adas)
     zoo.hand_in(folder, "bob_attention", adas)
     book = next(one for page in PAGES for one in exercises_of(page) if one.label == label).cells["solution"]
-    its_own = zoo.load(assignments / "variants" / "attention" / "cid_attention.ipynb")
+    its_own = zoo.load(varied / "variants" / "attention" / "cid_attention.ipynb")
     zoo.hand_in(folder, "cid_attention", zoo.answered(its_own, {label: book}))
     (tmp_path / "class.key").write_bytes(KEY)
     (tmp_path / "class.csv").write_text("student\nada\nbob\n", "utf-8")
     options = ("--at-once", "1", "--cell-seconds", "60", "--variants", str(tmp_path / "class.key"))
     with pytest.raises(AssertionError, match="--variants needs --class"):
-        zoo.grade(folder, assignments, out, *options)
+        zoo.grade(folder, varied, out, *options)
     options += ("--class", str(tmp_path / "class.csv"))
     with pytest.raises(AssertionError, match=r"not on it: cid_attention.ipynb. Add their names to it"):
-        zoo.grade(folder, assignments, out, *options)
+        zoo.grade(folder, varied, out, *options)
     (tmp_path / "class.csv").write_text("student\nada\nbob\ncid\n", "utf-8")
-    zoo.grade(folder, assignments, out, *options)
+    zoo.grade(folder, varied, out, *options)
     with (out / "marks" / "attention.csv").open(encoding="utf-8") as file:
         rows = [*csv.DictReader(file)]
     marks = {row["student"]: float(row[f"{label}-check"]) + float(row[f"{label}-hidden"]) for row in rows}
@@ -225,8 +227,8 @@ def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(assi
         "cid": [f"{label}: reads num_keys, which is unknown to an answer; write the number itself"],
     }
     assert not [path for path in out.rglob("*") if path.is_file() and KEY in path.read_bytes()], "the key is nowhere"
-    assert "0 of them graded before" not in zoo.grade(folder, assignments, out, *options)
+    assert "0 of them graded before" not in zoo.grade(folder, varied, out, *options)
     (tmp_path / "class.key").write_bytes(KEY[::-1])
     for student in ("bob", "cid"):
         (folder / f"{student}_attention.ipynb").unlink()
-    assert "0 of them graded before" in zoo.grade(folder, assignments, out, *options), "another key, other numbers"
+    assert "0 of them graded before" in zoo.grade(folder, varied, out, *options), "another key, other numbers"

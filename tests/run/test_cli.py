@@ -246,6 +246,7 @@ def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
         assert f"step-00000{step}.safetensors is truncated, altered or no checkpoint of this library: {why}" in said
     assert "skipped and renamed to *.damaged" in said
     assert "resumed from" in said
+    assert "parameters, cpu, 3 steps done" in said
     names = [f"step-00000{i}.safetensors" for i in (1, 2, 3, 4, 5)]
     assert {p.name for p in checkpoints.iterdir()} == {*names, f"{names[3]}.damaged", f"{names[4]}.damaged"}
     assert equal(weights_of(tmp_path / "whole"), weights_of(tmp_path / "damaged"))

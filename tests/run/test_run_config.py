@@ -32,6 +32,12 @@ def test_a_resumed_run_accepts_its_own_settings_and_defaults():
     assert RUN.resumed(same) == same
 
 
+def test_a_resumed_run_finds_its_own_files_where_they_have_moved():
+    run = RunConfig(data=["a.en", "a.de"], validation=["v.en", "v.de"], digest="what is in them")
+    moved = run.changed({"data": ["b/a.en", "b/a.de"], "validation": ["b/v.en", "b/v.de"]}, {}, {})
+    assert run.resumed(moved) is moved
+
+
 def other(value):
     return {"number_words": "multi30k", "de": "fr", "en": "fr", "space": "bpe"}.get(value) or value + 1
 
