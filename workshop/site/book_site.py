@@ -135,11 +135,14 @@ def folded_checks(text: str) -> str:
     return text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
 
 
+def prepared(text: str, with_solutions: bool) -> str:
+    """The source of a page as it is read: its checks folded; for a course that keeps its solutions, without those."""
+    folded = folded_checks(text)
+    return folded if with_solutions else without_solutions(folded)
+
+
 def prepare_exercises(app: Sphinx, _docname: str, source: list[str]) -> None:
-    """Fold the checks; for a course that keeps its solutions (`book_solutions: false`), leave those out."""
-    source[0] = folded_checks(source[0])
-    if not app.config.book_solutions:
-        source[0] = without_solutions(source[0])
+    source[0] = prepared(source[0], app.config.book_solutions)
 
 
 def silence_thebe(app: Sphinx, _config: Config) -> None:
