@@ -193,7 +193,7 @@ def main() -> None:
         if args.survivors:
             old = json.loads((RESULTS / "mutants.json").read_text("utf-8"))
             found = [judge_again(copy, mutant) for mutant in old["mutants"]]
-            args.seed, seconds = old["seed"], old["seconds"]
+            args.seed, args.number, seconds = old["seed"], old["drawn"], old["seconds"]
         else:
             found, seconds = judge_all(sample(PACKAGE, args.number, args.seed), copy, progress), 0.0
         check_healthy(copy, found)
