@@ -25,7 +25,7 @@ def check_form(result, work):
     assert result["peak_tflops_bf16"]["measured_tflops"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_every_form_of_the_step_runs(tmp_path):
     command = [sys.executable, "experiments/gpu_steps.py", "--smoke", "--device", "cpu", "--folder", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)

@@ -75,7 +75,6 @@ def test_a_number_without_a_name_is_refused(number):
             name(number)
 
 
-@pytest.mark.slow
 def test_no_number_is_in_two_splits():
     splits = {split: set(number_pairs(split)) for split in ("train", "val", "test")}
     assert [len(splits[s]) for s in ("train", "val", "test")] == [20_000, 1000, 1000]

@@ -167,7 +167,7 @@ def test_whole_articles_are_held_out():
     assert len(learned) + len(split["test"]) + len(split["validation"]) == 3914
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.skipif(not RECORD.exists(), reason="experiments/results/parsing.json is not recorded yet")
 @pytest.mark.skipif(not (data_folder() / "treebank").exists(), reason="needs the treebank sample: TRANSFORMER_LIB_DATA")
 def test_the_record_scores_again_from_its_hypotheses():

@@ -186,7 +186,7 @@ def test_broken_files_and_empty_scores_are_refused():
         bracket_scores([], [])
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.paper("parsing")
 @pytest.mark.skipif(not TREEBANK.exists(), reason="needs the treebank sample: set TRANSFORMER_LIB_DATA")
 def test_every_tree_of_the_treebank_sample_survives():

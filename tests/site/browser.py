@@ -14,7 +14,7 @@ from workshop.site.book_index import pages_in_order
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 CHAPTERS = [path.relative_to(ROOT).with_suffix(".html").as_posix() for path in pages_in_order(ROOT)]
-API = ["book/api.html", "book/api_tools.html"]  # pages without cells, so without a notebook; not printed
+API = ["book/literature.html", "book/api.html", "book/api_tools.html"]  # pages without cells, so without a notebook
 PAGES = [*CHAPTERS, *API, "search.html", "genindex.html"]
 # True once MathJax has finished and every chart is drawn or has failed.
 SETTLED = """async () => {

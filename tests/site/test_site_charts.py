@@ -118,13 +118,13 @@ def test_the_numbers_of_a_chart_follow_its_control(context: BrowserContext, orig
     """Opened by a key, the table shows the softmax of 0, 3/√2, 0; at the factor 0 of the slider, thirds."""
     page = context.new_page()
     page.goto(f"{origins['http']}book/attention.html")
-    chart = chart_with(page, "Larger scores, harder choice")
+    chart = chart_with(page, "Scores further apart, surer choice")
     assert chart.evaluate(TABLE) is None, "the table is made when it is asked for"
     chart.locator("+ .chart-data > summary").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".chart-data table")
     table = chart.evaluate(TABLE)
-    assert table["caption"] == "Larger scores, harder choice, with the controls as they stand"
+    assert table["caption"] == "Scores further apart, surer choice, with the controls as they stand"
     assert set(table["scopes"]) == {"col", "row"}
     found = {word: float(weight) for word, weight in table["rows"]}
     assert found == {"forty": 0.09669, "seven": 0.8066, "end": 0.09669}
@@ -165,7 +165,7 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
     page.set_viewport_size({"width": 1280, "height": 900})
     opened(page, f"{origins['http']}book/attention.html")
     unfolded(page)
-    chart = chart_with(page, "Larger scores, harder choice")
+    chart = chart_with(page, "Scores further apart, surer choice")
     page.get_by_label("Scores times:").focus()
     page.keyboard.press("Home")
     light = chart.inner_html()

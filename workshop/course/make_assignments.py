@@ -50,7 +50,7 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
     """
     found = {
         name: (plain.page, plain, exercises_of(plain.page))
-        for name, plain in whole_book().items()
+        for name, plain in whole_book(ROOT).items()
         if has_tasks(plain.page) and (not names or name in names)
     }
     if unknown := sorted(set(names or []) - set(found)):

@@ -117,7 +117,7 @@ def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
 
 def try_page(name: str, show: bool = True, with_numbers_alone: bool = False) -> list[str]:
     """Try every exercise of a page, or those whose numbers are drawn; what did not earn what it should."""
-    plain = whole_book()[name]
+    plain = whole_book(ROOT)[name]
     page, faults = plain.page, []
     for exercise in (exercise for exercise in exercises_of(page) if exercise.is_graded_by_machine):
         if with_numbers_alone and "numbers" not in exercise.cells:

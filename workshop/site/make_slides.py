@@ -195,7 +195,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.executed.exists():
         raise SystemExit(f"{arguments.executed} is not there: run `make book` first, which executes the pages")
-    book = whole_book()
+    book = whole_book(ROOT)
     (arguments.out / "assets").mkdir(parents=True, exist_ok=True)
     copy_assets(arguments.out / "assets")
     for number, (caption, names) in enumerate(parts(), 1):
