@@ -36,21 +36,22 @@ def page(context: BrowserContext) -> Iterator[Page]:
     page.close()
 
 
-@pytest.fixture(scope="module")
-def masks(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    """One page for all cases: its form takes any number of answers."""
+def opened_once(context: BrowserContext, address: str) -> Iterator[Page]:
+    """One page for many cases: its form takes any number of answers."""
     page = context.new_page()
-    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
+    page.goto(address, wait_until="load")
     yield page
     page.close()
+
+
+@pytest.fixture(scope="module")
+def masks(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    yield from opened_once(context, f"{origins['http']}book/masks.html")
 
 
 @pytest.fixture(scope="module")
 def first_steps(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    page = context.new_page()
-    page.goto(f"{origins['http']}book/first_steps.html", wait_until="load")
-    yield page
-    page.close()
+    yield from opened_once(context, f"{origins['http']}book/first_steps.html")
 
 
 def checks(name: str) -> list[tuple[str, Check]]:
