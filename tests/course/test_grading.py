@@ -136,7 +136,7 @@ def visit(assignments: Path, folder: Path, out: Path, is_deep: bool) -> str:
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     is_walled = not missing(zoo.KERNEL_PYTHON)
     for name, animal in zoo.ZOO.items():
-        if animal.is_deep == is_deep and (is_walled or not animal.is_held_by_walls):
+        if is_deep == (name not in zoo.OF_EACH_KIND) and (is_walled or not animal.is_held_by_walls):
             zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
     zoo.MADE_BY_A_PICKLE.unlink(missing_ok=True)
     others = [name for name in EXERCISES if name != "attention"]
@@ -152,8 +152,8 @@ def visit(assignments: Path, folder: Path, out: Path, is_deep: bool) -> str:
 @pytest.mark.parametrize(
     ("visited", "name"),
     [
-        pytest.param(animal.is_deep, name, marks=pytest.mark.deep if animal.is_deep else [])
-        for name, animal in zoo.ZOO.items()
+        pytest.param(name not in zoo.OF_EACH_KIND, name, marks=[] if name in zoo.OF_EACH_KIND else pytest.mark.deep)
+        for name in zoo.ZOO
     ],
     indirect=["visited"],
 )
@@ -248,7 +248,7 @@ def test_the_notebook_of_another_chapter_is_told(visited: Visit) -> None:
 def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
     out, _ = visited
     pages = {path.parent.parent.name: path.read_text("utf-8") for path in (out / "feedback").glob("*/*/*.html")}
-    harmless = {name for name, one in zoo.ZOO.items() if not (one.is_deep or one.is_held_by_walls)}
+    harmless = {name for name in zoo.OF_EACH_KIND if not zoo.ZOO[name].is_held_by_walls}
     assert harmless <= set(pages)
     assert "Your function returns nothing yet." in pages["untouched"]
     assert "Not answered: the cell for it is as it was handed out." in pages["untouched"]
@@ -384,6 +384,7 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     assert f"{ALL + 5} of {MOST}" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
 
 
+@pytest.mark.deep
 def test_late_days_and_titles_reach_the_marks_and_the_feedback(assignments: Path, tmp_path: Path) -> None:
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     folder, out, students = tmp_path / "in", tmp_path / "out", tmp_path / "class.csv"
@@ -410,6 +411,7 @@ def test_late_days_and_titles_reach_the_marks_and_the_feedback(assignments: Path
         zoo.grade(folder, assignments, out, "--due", "2026-12-01")
 
 
+@pytest.mark.deep
 def test_a_damaged_record_means_grade_again(assignments: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
     damages = {"ada": "{broken", "bob": "[]", "eve": '{"error": ""}'}
@@ -424,6 +426,7 @@ def test_a_damaged_record_means_grade_again(assignments: Path, tmp_path: Path) -
     )
 
 
+@pytest.mark.deep
 def test_without_a_sandbox_that_is_said_before_anything_runs(assignments: Path, tmp_path: Path) -> None:
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     zoo.hand_in(tmp_path / "in", "ada", zoo.answered(release, right))

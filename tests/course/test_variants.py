@@ -194,7 +194,7 @@ def test_a_students_release_differs_in_numbers_alone_and_holds_no_key(varied: Pa
         assert (was["id"], now["source"]) == ("ex-attention-predict-numbers", variants.HEAD + numbers)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(varied: Path, tmp_path: Path) -> None:
     label, folder, out = "ex-attention-predict", tmp_path / "in", tmp_path / "out"
     own = {name: values(variants.drawn(DRAWN[label], KEY, name, label))["num_keys"] for name in ("ada", "bob")}

@@ -282,7 +282,7 @@ def test_no_logits_are_computed_at_padding():
     assert batch.target_output.numel() == 20
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_compiled_model_learns_the_same_from_few_graphs():
     program = """
 import functools

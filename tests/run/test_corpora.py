@@ -126,7 +126,7 @@ def test_a_truncated_corpus_file_is_refused(multi30k, monkeypatch, tmp_path, ups
     assert server.calls == 0
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_tatoeba_keeps_held_out_sentences_out_of_training_in_both_languages(tatoeba):
     splits = {split: load_pairs("tatoeba", split, "en", "de") for split in ("train", "val", "test")}
     assert {split: len(pairs) for split, pairs in splits.items()} == {"train": 166_760, "val": 1065, "test": 1054}

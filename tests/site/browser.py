@@ -87,6 +87,15 @@ def turned(page: Page, theme: str, width: int) -> None:
     page.evaluate(TRANSITIONS)
 
 
+def thinned(page: Page, part: str) -> None:
+    """Take away what is large beside a part of the page: axe reads the whole page before it looks at a part."""
+    page.evaluate(
+        """part => [...document.querySelectorAll('pre, .vega-chart, mjx-container')]
+          .filter(one => !one.closest(part)).forEach(one => one.remove())""",
+        part,
+    )
+
+
 class Links(HTMLParser):
     """The ids of a page and the addresses it names."""
 

@@ -214,7 +214,7 @@ def test_greedy_decoding_writes_the_same_50_sentences(name):
                 torch.testing.assert_close(last[key], weights, atol=1e-3, rtol=0)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_exporter_writes_the_same_file_again(tmp_path):
     # A program of its own: the shape checks of the test suite would stand in the exporter's way.
     name = "number_words_en_de"

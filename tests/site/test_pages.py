@@ -53,18 +53,23 @@ PAPER = """() => {
 }"""
 AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
 # What is there a hundred times over is looked at once: of a chart's table the first rows; of the words of a listing,
-# whose colours are all that could be wrong, one of each kind, by CONTRASTS.
+# whose colours are all that could be wrong, the first of each kind.
 THINNED = """() => {
-  for (const listing of document.querySelectorAll('pre')) listing.textContent = listing.textContent;
+  const seen = new Set();
+  for (const listing of document.querySelectorAll('pre')) {
+    for (const word of [...listing.querySelectorAll('span')].filter(word => !word.children.length)) {
+      const kind = `${listing.parentElement.className} ${word.className}`;
+      if (seen.has(kind)) word.replaceWith(word.textContent);
+      seen.add(kind);
+    }
+  }
   for (const row of document.querySelectorAll('.chart-data-frame tr:nth-child(n + 4)')) row.remove();
 }"""
-# The names inside a drawing and its table depend neither on the width nor on the theme.
-NARROW = {"exclude": [[".vega-chart svg"], [".chart-data-frame table"]]}
 # What axe cannot see: a text in a drawing on what lies behind it, and marks on their ground. Ratios of WCAG 2.2:
 # 1.4.3 for text, 1.4.11 for marks.
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
-FINDINGS = """async (context) => {
-  const {violations} = await axe.run(context ?? document, {resultTypes: ['violations'], preload: false});
+FINDINGS = """async () => {
+  const {violations} = await axe.run({resultTypes: ['violations'], preload: false});
   return violations.flatMap(({id, nodes}) => nodes.map((n) => `${id}: ${n.target.join(' ')}: ${n.failureSummary}`));
 }"""
 FRONT = (CHAPTERS[0], "search.html")
@@ -87,33 +92,31 @@ class Visit:
 
 
 def from_a_server(page: Page, origin: str, visit: Visit) -> None:
-    """Light and wide, on paper, then turned to the dark scheme and to a phone."""
+    """Light and wide, on paper, then turned to the dark scheme and a phone's width."""
     files: set[str] = set()
     page.on("request", lambda request: files.add(request.url.removeprefix(origin).split("?")[0].split("#")[0]))
     visit.faults["http"] = recorded(page, origin)
     opened(page, origin + visit.name)
     page.evaluate("document.fonts.ready.then(() => null)")
     visit.files = {file for file in files if not file.startswith(("data:", "blob:"))}
+    page.evaluate(THINNED)
+    unfolded(page)
+    visit.facts["http", "light", 1280] = page.evaluate(FACTS)
+    visit.faint["light"] = page.evaluate(CONTRASTS)
+    page.evaluate(AXE)
+    visit.axe["light", 1280] = page.evaluate(FINDINGS)
     if visit.name in CHAPTERS:
         page.set_viewport_size({"width": 665, "height": 1000})  # 176 mm at 96 pixels an inch
         page.emulate_media(media="print")
         visit.paper = page.evaluate(PAPER)
         page.emulate_media(media="screen")
-    unfolded(page)
-    turned(page, "light", 1280)
-    visit.facts["http", "light", 1280] = page.evaluate(FACTS)
-    visit.faint["light"] = page.evaluate(CONTRASTS)
     turned(page, "dark", 390)
     visit.faint["dark"] = page.evaluate(CONTRASTS)
-    page.evaluate(THINNED)
-    page.evaluate(AXE)
-    visit.axe["dark", 390] = page.evaluate(FINDINGS, NARROW)
+    visit.axe["dark", 390] = page.evaluate(FINDINGS)
     # The colours of the bars around a page are those of every page.
     for theme, width in (("light", 390), ("dark", 1280)) if visit.name in FRONT else ():
         turned(page, theme, width)
-        visit.axe[theme, width] = page.evaluate(FINDINGS, NARROW)
-    turned(page, "light", 1280)
-    visit.axe["light", 1280] = page.evaluate(FINDINGS, None)
+        visit.axe[theme, width] = page.evaluate(FINDINGS)
 
 
 def from_a_file(page: Page, origin: str, visit: Visit) -> None:
@@ -121,6 +124,7 @@ def from_a_file(page: Page, origin: str, visit: Visit) -> None:
     visit.faults["file"] = recorded(page, origin)
     page.set_viewport_size({"width": 390, "height": 900})
     opened(page, origin + visit.name, "dark")
+    page.evaluate(THINNED)
     unfolded(page)
     visit.facts["file", "dark", 390] = page.evaluate(FACTS)
 
@@ -201,6 +205,6 @@ def test_axe_sees_a_fault(context: BrowserContext, origins: dict[str, str]) -> N
         "document.querySelector('main').insertAdjacentHTML('beforeend',"
         '\'<p style="color:#bbb;background:#fff">pale</p><img src="_static/favicon.svg"><input>\')'
     )
-    found = {line.split(":")[0] for line in page.evaluate(FINDINGS, None)}
+    found = {line.split(":")[0] for line in page.evaluate(FINDINGS)}
     page.close()
     assert {"color-contrast", "image-alt", "label"} <= found

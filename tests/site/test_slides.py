@@ -92,7 +92,7 @@ def test_the_committed_reveal_is_the_one_that_was_checked_in():
         assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == checksum
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_decks_open_from_files_whole_and_quietly(site: Path, context: BrowserContext, tmp_path: Path) -> None:
     if not make_slides.NBCONVERT.exists():
         pytest.skip("needs .venv-grading: run `make grading-env`")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browser import ROOT, SITE, recorded, turned
+from browser import ROOT, SITE, recorded, thinned, turned
 from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
@@ -205,6 +205,7 @@ def test_a_call_with_several_values_shows_the_chosen_one(begun: Page, trace: dic
 @pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 390), ("light", 1280), ("dark", 1280)])
 def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, Any], theme: str, width: int) -> None:
     turned(begun, theme, width)
+    thinned(begun, "#live-stepper")
     begun.evaluate(AXE)
     begun.evaluate("document.querySelector('.step-numbers').open = true")
     for number in range(0, len(trace["steps"]), 17):

@@ -170,8 +170,8 @@ def test_the_graphs_of_a_defect_compute_what_the_package_with_it_computes(name, 
     copy_with_defect(name, tmp_path)
     (tmp_path / "planted.txt").write_text(name, "utf-8")
     test = f"{Path(__file__)}::{test_the_graphs_compute_what_the_package_computes.__name__}"
-    arguments = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-c", str(ROOT / "pyproject.toml"), test]
-    done = run_pytest(tmp_path, [*arguments, "--rootdir", str(ROOT)])
+    arguments = "-q -o addopts= -p no:cacheprovider -p no:xdist".split()
+    done = run_pytest(tmp_path, [*arguments, "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), test])
     assert done.returncode == 0, done.output[-1500:]
     assert "1 passed" in done.output
 

@@ -81,7 +81,6 @@ class Animal:
     loses: tuple[str, ...] = ()  # exercises of the chapter on attention
     event: str = ""
     is_held_by_walls: bool = False  # NEVER to be run without a sandbox: it would harm the machine
-    is_deep: bool = False  # for `make test-deep`
 
 
 def _with(**answers: str) -> Callable[[Notebook, dict[str, str]], Notebook]:
@@ -379,27 +378,22 @@ ZOO = {
         ("ex-attention-predict",),
         "ex-attention-predict: stopped after",
     ),
-    "raises": Animal(_with(sharpness="raise ValueError('no')"), ("ex-attention-sharpness",), is_deep=True),
+    "raises": Animal(_with(sharpness="raise ValueError('no')"), ("ex-attention-sharpness",)),
     "flood": Animal(_with(predict=RIGHT_PREDICTION + "while True: print('x' * 1000)"), (), "printed more than"),
-    "megabytes": Animal(
-        _with(predict=RIGHT_PREDICTION + "print('x' * 5_000_000)"), (), "printed more than", is_deep=True
-    ),
+    "megabytes": Animal(_with(predict=RIGHT_PREDICTION + "print('x' * 5_000_000)"), (), "printed more than"),
     "warns": Animal(_warning),
     "doubles": Animal(_with(predict="torch.set_default_dtype(torch.float64)\n" + RIGHT_PREDICTION)),
     "installs": Animal(_with(predict="!pip install --upgrade six\n" + RIGHT_PREDICTION)),
-    "syntax-error": Animal(_with(write="def my_attention(query, key:"), ("ex-attention-write",), is_deep=True),
+    "syntax-error": Animal(_with(write="def my_attention(query, key:"), ("ex-attention-write",)),
     "kills-the-kernel": Animal(
         _with(write="def my_attention(q, k, v):\n    import os\n    os._exit(0)"),
         ("ex-attention-write",),
         "ex-attention-write-hidden: the kernel ended while this ran",
     ),
     "dies-in-a-cell": Animal(
-        _with(predict="import os\nos._exit(1)"),
-        ("ex-attention-predict",),
-        "ex-attention-predict: the kernel ended",
-        is_deep=True,
+        _with(predict="import os\nos._exit(1)"), ("ex-attention-predict",), "ex-attention-predict: the kernel ended"
     ),
-    "leaves": Animal(_with(bug="import sys\nsys.exit()"), ("ex-attention-bug",), is_deep=True),
+    "leaves": Animal(_with(bug="import sys\nsys.exit()"), ("ex-attention-bug",)),
     "leaves-the-check": Animal(
         _with(write="def my_attention(q, k, v):\n    raise SystemExit"), ("ex-attention-write",)
     ),
@@ -409,13 +403,11 @@ ZOO = {
         _with(predict=RIGHT_PREDICTION + CHEAT, write="import torch\n" + WRONG_WRITE), ("ex-attention-write",)
     ),
     "not-json": Animal(lambda *_: '{"cells": [', ALL_OF_IT, f"{NOTHING_COUNTS}: the file is not valid JSON"),
-    "binary": Animal(
-        lambda *_: bytes(range(256)), ALL_OF_IT, f"{NOTHING_COUNTS}: the file is not valid JSON", is_deep=True
-    ),
+    "binary": Animal(lambda *_: bytes(range(256)), ALL_OF_IT, f"{NOTHING_COUNTS}: the file is not valid JSON"),
     "empty": Animal(lambda *_: "", ALL_OF_IT, f"{NOTHING_COUNTS}: the file is empty"),
-    "a-list": Animal(lambda *_: "[]", ALL_OF_IT, f"{NOTHING_COUNTS}: the file is JSON, but no notebook", is_deep=True),
+    "a-list": Animal(lambda *_: "[]", ALL_OF_IT, f"{NOTHING_COUNTS}: the file is JSON, but no notebook"),
     "odd-cells": Animal(
-        lambda *_: '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1, "x"]}', ALL_OF_IT, is_deep=True
+        lambda *_: '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1, "x"]}', ALL_OF_IT
     ),
     "untouched": Animal(lambda release, _: release, ALL_OF_IT),
     # What a review tried (issue 18), and what no longer earns anything.
@@ -468,7 +460,6 @@ ZOO = {
     "deep-lists": Animal(
         _with(predict="predicted_weights = 0.2\nfor _ in range(100_000): predicted_weights = [predicted_weights]"),
         ("ex-attention-predict",),
-        is_deep=True,
     ),
     "talks-nonsense": Animal(
         _with(predict="import os, sys\nos.write(int(sys.argv[1]), bytes([0, 0, 0, 3]) + b'[[{')\n" + RIGHT_PREDICTION),
@@ -495,10 +486,7 @@ ZOO = {
         ALL_OF_IT,
     ),
     "breaks-json": Animal(
-        _alone("import json\njson.dumps = lambda *a, **k: '[' * 100_000"),
-        ALL_OF_IT,
-        "cannot be understood",
-        is_deep=True,
+        _alone("import json\njson.dumps = lambda *a, **k: '[' * 100_000"), ALL_OF_IT, "cannot be understood"
     ),
     "hangs-up": Animal(
         _with(predict="import os\nos.closerange(3, 100)\n" + RIGHT_PREDICTION),
@@ -514,8 +502,7 @@ ZOO = {
         _with(
             predict="import threading\nfor _ in range(5): threading.Thread(target=lambda: [0 for _ in iter(int, 1)],"
             " daemon=True).start()\n" + RIGHT_PREDICTION
-        ),
-        is_deep=True,
+        )
     ),
     "writes-scripts": Animal(_writes_scripts),
     "odd-errors": Animal(
@@ -541,17 +528,20 @@ ZOO = {
         is_held_by_walls=True,
     ),
     "hungry-function": Animal(
-        _with(write="def my_attention(q, k, v):\n    return torch.ones(3 << 30)"), ("ex-attention-write",), is_deep=True
+        _with(write="def my_attention(q, k, v):\n    return torch.ones(3 << 30)"), ("ex-attention-write",)
     ),
     "slow-data": Animal(  # the check itself would be at it for hours
-        _with(bug="shapes = ((30_000, 30_000),) * 3"), ("ex-attention-bug",), is_deep=True
+        _with(bug="shapes = ((30_000, 30_000),) * 3"), ("ex-attention-bug",)
     ),
     "calls-without-end": Animal(
         _with(write="def my_attention(q, k, v):\n    return my_attention(q, k, v)"), ("ex-attention-write",)
     ),
-    "leaves-late": Animal(
-        _with(predict="import atexit, time\natexit.register(time.sleep, 1000)\n" + RIGHT_PREDICTION), is_deep=True
-    ),
-    "many-cells": Animal(_many_cells, is_deep=True),
-    "null-bytes": Animal(_with(predict="predicted_weights = '\0'"), ("ex-attention-predict",), is_deep=True),
+    "leaves-late": Animal(_with(predict="import atexit, time\natexit.register(time.sleep, 1000)\n" + RIGHT_PREDICTION)),
+    "many-cells": Animal(_many_cells),
+    "null-bytes": Animal(_with(predict="predicted_weights = '\0'"), ("ex-attention-predict",)),
 }
+# One of each kind, for `make test`; the others are for `make test-deep`.
+OF_EACH_KIND = """edited-tests deleted-cells stripped endless-function deaf flood doubles kills-the-kernel memory
+leaves-the-check cheats not-json empty untouched reads-the-solutions patches liars vandal stays shows-the-hidden-check
+surrogates nan other-types talks-nonsense answers-early sends-a-bomb hangs-up writes-scripts fills-the-disk
+deletes""".split()

@@ -47,7 +47,8 @@ def with_slots(check: Check, answer: Answer) -> str:
         forms = [
             re.sub(rf"(?<![\w.,]){re.escape(filled(one, answer))}(?![.,]?\w)", one, words, count=1) for one in slots
         ]
-        words = max([words, *forms], key=agreeing)
+        if forms := [form for form in forms if form != words]:
+            words = max([words, *forms], key=agreeing)
     return words
 
 
