@@ -22,9 +22,9 @@ SETTLED = """async () => {
   return [...document.querySelectorAll('.vega-chart')].every(c => c.querySelector('svg.marks, canvas.marks, .error'));
 }"""
 DRAWN_IN = "theme => [...document.querySelectorAll('.vega-chart')].every(chart => chart.dataset.drawn === theme)"
-
-TRANSITIONS = """() => Promise.allSettled(
-  document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))"""
+# A browser that draws no frames ends no transition.
+TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
+  document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))])"""
 
 
 def unavailable(reason: str) -> None:
@@ -90,7 +90,7 @@ def turned(page: Page, theme: str, width: int) -> None:
 def thinned(page: Page, part: str) -> None:
     """Take away what is large beside a part of the page: axe reads the whole page before it looks at a part."""
     page.evaluate(
-        """part => [...document.querySelectorAll('pre, .vega-chart, mjx-container')]
+        """part => [...document.querySelectorAll('pre, mjx-container')]
           .filter(one => !one.closest(part)).forEach(one => one.remove())""",
         part,
     )
