@@ -14,6 +14,8 @@ from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
 from workshop.site.address import configured
 from workshop.site.book_index import read_page
+from workshop.site.measure import prose_before
+from workshop.site.plain_markdown import whole_book
 from workshop.site.tables import defect_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,6 +129,42 @@ def test_a_chapter_has_two_pictures(chapter):
     cells = [cell.source for cell in code_cells(chapter)]
     pictures = sum("plt.show()" in c or "description=" in c for c in cells)
     assert pictures >= 2, f"{pictures} cells that draw a chart or a plot; a chapter has two"
+
+
+def places(text):
+    """The words of the glossary, each with the page or label that explains it."""
+    found = re.findall(r"^([^\n#:(]+?)(?: \(.*\))?\n: .*?\]\(([^)]+)\)", text, re.MULTILINE)
+    return {word: place.removesuffix(".md").lower() for word, place in found}
+
+
+def uses(word, text):
+    """Whether prose has a word of the glossary, other than in a link."""
+    prose = re.sub(r"\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$", " ", text)
+    case = 0 if word.isupper() else re.IGNORECASE
+    return re.search(rf"(?<![\w-]){re.escape(word)}(?:s|es)?(?![\w-])", prose, case) is not None
+
+
+def explains(word, place, text):
+    """Whether a page marks a word as new, has it in the first column of a table, or links to where it is explained."""
+    marked = rf"\*\*[^*\n]*{re.escape(word)}[^*\n]*\*\*|^\| [^|]*\b{re.escape(word)}\b"
+    links = [link.removesuffix(".md").lower() for link in re.findall(r"\]\(([^)]+)\)", text)]
+    return place in links or re.search(marked, text, re.IGNORECASE | re.MULTILINE) is not None
+
+
+def test_no_word_of_the_glossary_is_used_before_it_is_explained():
+    book = whole_book()
+    words, labels = places(book["glossary"].page.path.read_text("utf-8")), book["glossary"].index.labels
+    assert len(words) >= 75
+    assert not [word for word, place in words.items() if place not in book and place not in labels]
+    early, known = [], set()
+    for name in [name for name in book if name not in FRONT]:
+        text = book[name].page.path.read_text("utf-8")
+        known |= {word for word, place in words.items() if explains(word, place, text)}
+        known |= {word for word, place in words.items() if name in (place, place in labels and labels[place].page)}
+        early += [
+            f"{name}: {word}" for word in words if word not in known and uses(word, prose_before(book[name].page))
+        ]
+    assert not early, "mark the word (**word**) and explain it, or link to the page that does"
 
 
 def test_the_differences_name_tests_that_exist():

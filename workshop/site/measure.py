@@ -51,13 +51,24 @@ def has_figure(block: Block) -> bool:
     return block.name == "code-cell" and ("alt" in image or "description=" in block.text)
 
 
+def end_of(page: Page) -> int:
+    """The line at which the exercises or the last box begin."""
+    text = page.path.read_text("utf-8").splitlines()
+    return next((i for i, line in enumerate(text, 1) if line in {"## Exercises", "## To take away"}), len(text) + 1)
+
+
+def prose_before(page: Page) -> str:
+    """The prose that a reader sees before the exercises."""
+    end = end_of(page)
+    texts = [block for block in shown(page.blocks) if block.kind == "text" and block.line < end]
+    return "\n".join("\n".join(block.body[: end - block.line]) for block in texts)
+
+
 def measure(page: Page, plain: Plain) -> dict[str, int]:
     """Words, lines of code and figures before the exercises; asserts on the whole page."""
-    text = page.path.read_text("utf-8").splitlines()
-    end = next((i for i, line in enumerate(text, 1) if line in {"## Exercises", "## To take away"}), len(text) + 1)
-    everything = list(shown(page.blocks))
+    everything, end = list(shown(page.blocks)), end_of(page)
     before = [block for block in everything if block.line < end]
-    prose = "\n".join("\n".join(block.body[: end - block.line]) for block in before if block.kind == "text")
+    prose = prose_before(page)
     lines = "\n".join(code(block, plain) for block in before).splitlines()
     return {
         "words": len(WORD.findall(NO_WORDS.sub(" ", prose))),
