@@ -1,6 +1,10 @@
-"""Making the environment."""
+"""Making the environments."""
+
+from importlib.metadata import distributions
+from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from workshop.environment import make_env
 
@@ -23,3 +27,14 @@ def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch
     monkeypatch.setattr(make_env, "install", install)
     make_env.main()
     assert installed == made
+
+
+@pytest.mark.parametrize("name", [".venv", ".venv-grading"])
+def test_every_package_runs_on_the_oldest_python_that_the_readme_names(name):
+    root = Path(__file__).resolve().parents[2]
+    folders = [str(folder) for folder in (root / name).glob("lib/python*/site-packages")]
+    if not folders:
+        pytest.skip(f"needs {name}: run `make grading-env`")
+    needs = {f"{one.name}=={one.version}": one.metadata["Requires-Python"] or "" for one in distributions(path=folders)}
+    assert len(needs) > 50
+    assert not {pin: python for pin, python in needs.items() if "3.11.0" not in SpecifierSet(python)}
