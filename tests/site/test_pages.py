@@ -73,6 +73,7 @@ FINDINGS = """async () => {
   return violations.flatMap(({id, nodes}) => nodes.map((n) => `${id}: ${n.target.join(' ')}: ${n.failureSummary}`));
 }"""
 FRONT = (CHAPTERS[0], "search.html")
+FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")  # the others in `make test-deep`
 FIRST_VISIT = 1_000_000  # bytes, gzipped: everything that a page needs from an empty cache
 NEXT_PAGE = 150_000  # its own HTML and pictures; the rest is in the cache by then
 PACKED = {".png", ".jpg", ".woff", ".woff2"}  # a server sends these as they are
@@ -84,24 +85,24 @@ class Visit:
 
     name: str
     files: set[str] = field(default_factory=set)
-    faults: dict[str, list[str]] = field(default_factory=dict)
-    facts: dict[tuple[str, str, int], dict[str, Any]] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    facts: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
     paper: dict[str, Any] = field(default_factory=dict)
     faint: dict[str, list[str]] = field(default_factory=dict)
     axe: dict[tuple[str, int], list[str]] = field(default_factory=dict)
 
 
-def from_a_server(page: Page, origin: str, visit: Visit) -> None:
+def look(page: Page, origin: str, visit: Visit) -> None:
     """Light and wide, on paper, then turned to the dark scheme and a phone's width."""
     files: set[str] = set()
     page.on("request", lambda request: files.add(request.url.removeprefix(origin).split("?")[0].split("#")[0]))
-    visit.faults["http"] = recorded(page, origin)
+    visit.faults = recorded(page, origin)
     opened(page, origin + visit.name)
     page.evaluate("document.fonts.ready.then(() => null)")
     visit.files = {file for file in files if not file.startswith(("data:", "blob:"))}
     page.evaluate(THINNED)
     unfolded(page)
-    visit.facts["http", "light", 1280] = page.evaluate(FACTS)
+    visit.facts["light", 1280] = page.evaluate(FACTS)
     visit.faint["light"] = page.evaluate(CONTRASTS)
     page.evaluate(AXE)
     visit.axe["light", 1280] = page.evaluate(FINDINGS)
@@ -111,6 +112,7 @@ def from_a_server(page: Page, origin: str, visit: Visit) -> None:
         visit.paper = page.evaluate(PAPER)
         page.emulate_media(media="screen")
     turned(page, "dark", 390)
+    visit.facts["dark", 390] = page.evaluate(FACTS)
     visit.faint["dark"] = page.evaluate(CONTRASTS)
     visit.axe["dark", 390] = page.evaluate(FINDINGS)
     # The colours of the bars around a page are those of every page.
@@ -119,42 +121,49 @@ def from_a_server(page: Page, origin: str, visit: Visit) -> None:
         visit.axe[theme, width] = page.evaluate(FINDINGS)
 
 
-def from_a_file(page: Page, origin: str, visit: Visit) -> None:
-    """Dark and narrow from the start."""
-    visit.faults["file"] = recorded(page, origin)
-    page.set_viewport_size({"width": 390, "height": 900})
-    opened(page, origin + visit.name, "dark")
-    page.evaluate(THINNED)
-    unfolded(page)
-    visit.facts["file", "dark", 390] = page.evaluate(FACTS)
-
-
 @pytest.fixture(scope="module", params=PAGES)
 def visit(request: pytest.FixtureRequest, context: BrowserContext, origins: dict[str, str]) -> Visit:
     """A page, looked at once for all tests."""
-    visit = Visit(request.param)
-    for look, kind in ((from_a_server, "http"), (from_a_file, "file")):
-        page = context.new_page()
-        look(page, origins[kind], visit)
-        page.close()
+    page, visit = context.new_page(), Visit(request.param)
+    look(page, origins["http"], visit)
+    page.close()
     return visit
 
 
+def assert_whole(facts: dict[str, Any], theme: str, width: int) -> None:
+    assert facts["typeset"] == facts["formulas"]
+    assert facts["spoken"] == facts["formulas"], "a formula that a screen reader cannot read"
+    assert facts["loose"] == [], "a comma that may stand at the beginning of a line"
+    assert facts["marks"] == [], "a mark of Markdown that has become a letter"
+    assert facts["formulaErrors"] == []
+    assert facts["drawn"] == facts["charts"]
+    assert facts["chartErrors"] == []
+    assert facts["unnamed"] == 0, "a chart without a name for screen readers"
+    assert facts["pictures"] == [], "pictures that are missing or have no alt text"
+    assert facts["theme"] == theme
+    assert facts["overflow"] <= 0, f"the page is wider than a screen of {width} pixels"
+
+
 def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
-    assert visit.faults == {"http": [], "file": []}
-    assert len(visit.facts) == 2
-    for (_, theme, width), facts in visit.facts.items():
-        assert facts["typeset"] == facts["formulas"]
-        assert facts["spoken"] == facts["formulas"], "a formula that a screen reader cannot read"
-        assert facts["loose"] == [], "a comma that may stand at the beginning of a line"
-        assert facts["marks"] == [], "a mark of Markdown that has become a letter"
-        assert facts["formulaErrors"] == []
-        assert facts["drawn"] == facts["charts"]
-        assert facts["chartErrors"] == []
-        assert facts["unnamed"] == 0, "a chart without a name for screen readers"
-        assert facts["pictures"] == [], "pictures that are missing or have no alt text"
-        assert facts["theme"] == theme
-        assert facts["overflow"] <= 0, f"the page is wider than a screen of {width} pixels"
+    assert visit.faults == []
+    assert list(visit.facts) == [("light", 1280), ("dark", 390)]
+    for (theme, width), facts in visit.facts.items():
+        assert_whole(facts, theme, width)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FROM_FILES else pytest.mark.deep) for name in PAGES]
+)
+def test_a_page_opens_from_a_file_dark_and_narrow(context: BrowserContext, origins: dict[str, str], name: str) -> None:
+    page = context.new_page()
+    faults = recorded(page, origins["file"])
+    page.set_viewport_size({"width": 390, "height": 900})
+    opened(page, origins["file"] + name, "dark")
+    page.evaluate(THINNED)
+    unfolded(page)
+    assert_whole(page.evaluate(FACTS), "dark", 390)
+    assert faults == []
+    page.close()
 
 
 def test_charts_and_listings_are_legible(visit: Visit) -> None:
