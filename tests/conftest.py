@@ -8,9 +8,13 @@ import pytest
 import torch
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Shapes are checked at every call in the quick tests of the package; in the long ones that takes most of the time."""
     if os.name == "nt" and item.get_closest_marker("posix"):
         pytest.skip("needs what Windows lacks")
+    quick = item.path.parent.name in ("paper", "run") and not any(map(item.get_closest_marker, ("slow", "deep")))
+    jaxtyping.config.update("jaxtyping_disable", not quick)
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +27,6 @@ def seed():
 def unchecked():
     """Switch the test suite's shape checks off, so that a bad input meets the library's own message."""
     jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def _corpus(name: str, what: str) -> Path:

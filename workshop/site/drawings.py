@@ -467,7 +467,7 @@ def shift_right(c: Canvas) -> None:
             c.arrow((x, 220), (x, 242), role="state", width=2)
             c.arrow((x, 284), (x, 306))
             c.box(x, 320, 62, 28, tokens[i + 1])
-    c.box(144.5, 263, 275, 42, "decoder: position i sees\npositions 1 to i of the input")
+    c.box(144.5, 263, 275, 42, "decoder: position i sees\npositions up to i of the input")
     c.text(322, 210, "given", SMALL)
     c.text(322, 324, "asked for", SMALL)
 
