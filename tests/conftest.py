@@ -10,7 +10,7 @@ import torch
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Shapes are checked at every call in the quick tests of the package; in the long ones that takes most of the time."""
+    """Shapes are checked at every call in the quick tests of the package; in long ones that takes most of the time."""
     if os.name == "nt" and item.get_closest_marker("posix"):
         pytest.skip("needs what Windows lacks")
     quick = item.path.parent.name in ("paper", "run") and not any(map(item.get_closest_marker, ("slow", "deep")))

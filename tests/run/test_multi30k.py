@@ -106,3 +106,17 @@ def test_the_recorded_hypotheses_give_the_recorded_scores(path):
                 said = RESULTS / path.stem / f"{name}.{split}.{how}.txt"
                 hypotheses = said.read_text("utf-8").removesuffix("\n").split("\n")
                 assert multi30k.scores(hypotheses, references, target) == run["test"][split][decoding]
+
+
+def test_two_systems_are_compared_on_the_recorded_translations():
+    """A run that is trained again must be compared again: `make record NAME=compare_systems`."""
+    runs = json.loads((RESULTS / "multi30k_recipe.json").read_text("utf-8"))["runs"]
+    compared = json.loads((RESULTS / "compare_systems.json").read_text("utf-8"))["comparisons"]
+    recorded = {
+        (run["direction"], run["seed"], split): [
+            found[how]["cased"]["bleu"] for how in ("greedy, latest", run["chosen"])
+        ]
+        for run in runs
+        for split, found in run["test"].items()
+    }
+    assert {(one["direction"], one["seed"], one["split"]): one["bleu"] for one in compared} == recorded
