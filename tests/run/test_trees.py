@@ -177,13 +177,15 @@ def test_a_tree_without_words_is_refused():
         mended_tree(["(S", ")S"], [])
 
 
-def test_broken_files_and_empty_scores_are_refused():
+def test_broken_files_and_scores_without_a_pair_are_refused(cat):
     with pytest.raises(ValueError, match=r"the text ends inside 1 open brackets; the innermost is \(S"):
         list(read_trees("(S (NN a)"))
     with pytest.raises(ValueError, match=r"'\)' stands outside all brackets"):
         list(read_trees("(S (NN a)))"))
     with pytest.raises(ValueError, match="0 trees without a single bracket to find"):
         bracket_scores([], [])
+    with pytest.raises(ValueError, match="argument 2 is longer than argument 1"):
+        bracket_scores([cat], [cat, cat])
 
 
 @pytest.mark.deep
