@@ -129,7 +129,8 @@ class MultiHeadAttention(nn.Module):
                 broadcasts to (batch, heads, queries, keys).
 
         Raises:
-            ValueError: a mask that is not boolean or does not broadcast.
+            ValueError: a mask that is not boolean or does not broadcast,
+                or as many keys as values are not there.
         """
         return self.attend(query, *self.keys_and_values(key, value), mask)
 
@@ -139,6 +140,9 @@ class MultiHeadAttention(nn.Module):
         value: KeyStates,
     ) -> tuple[HeadsKey, HeadsValue]:
         """What every head offers to any query; decoding keeps it."""
+        if key.size(-2) != value.size(-2):
+            problem = f"{key.size(-2)} keys and {value.size(-2)} values"
+            raise ValueError(f"{problem}; each key needs its value")
         # (batch, heads, keys, d_k) and (batch, heads, keys, d_v)
         heads_key = self._split(self.key_projection(key))
         heads_value = self._split(self.value_projection(value))

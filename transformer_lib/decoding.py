@@ -39,7 +39,7 @@ def greedy_decode(
     Args:
         source: ids padded with pad_id.
         max_length: most tokens to generate; None: 50 more than each sentence's
-            own length.
+            own length. Learned positions set a limit of their own.
 
     Returns:
         generated ids without `<bos>`, with `<eos>` where it was reached, and
@@ -77,6 +77,8 @@ def length_limits(model: Transformer, source: SourceIds, max_length: int | None)
     """The most tokens that each sentence may grow to: max_length, or its input's length + 50 (section 6.1)."""
     if max_length is not None:
         check_positive(max_length=max_length)
+    if len(source) == 0:
+        raise ValueError("source has no sentences: decoding needs at least one")
     limits = (source != model.config.pad_id).sum(dim=-1) + 50
     if max_length is not None:
         limits = torch.full_like(limits, max_length)
@@ -210,9 +212,9 @@ def hypothesis_attention(
     Raises:
         ValueError: no tokens, more than one sentence, or ids that the model refuses.
     """
-    if len(source) != 1 or not tokens:
+    if len(source) != 1 or len(tokens) == 0:
         raise ValueError(f"source has {len(source)} sentences and there are {len(tokens)} tokens; give one and some")
-    target_input = torch.tensor([[model.config.bos_id, *tokens[:-1]]], device=source.device)
+    target_input = torch.tensor([[model.config.bos_id, *map(int, tokens[:-1])]], device=source.device)
     with evaluation_mode(model), record_attention(model) as weights:
         model(source, target_input)
     return dict(weights)
@@ -288,13 +290,14 @@ def _of(parents: Tensor, kept: Tensor) -> Tensor:
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Dropout off inside the `with` block, and as it was after it."""
-    training = model.training
+    """Dropout off inside the `with` block, and in each part as it was after it."""
+    training = [part for part in model.modules() if part.training]
     model.eval()
     try:
         yield
     finally:
-        model.train(training)
+        for part in training:
+            part.training = True
 
 
 def longest_source(model: Transformer) -> int:
@@ -329,7 +332,7 @@ def translate(
     limit = longest_source(model)
     for i, ids in enumerate(encoded):
         if len(ids) > limit:
-            message = f"'{sentences[i][:20]}…' has {len(ids)} tokens; the first {limit} are read"
+            message = f"{sentences[i][:20] + '…'!r} has {len(ids)} tokens; the first {limit} are read"
             warnings.warn(message, stacklevel=2)
             encoded[i] = ids[:limit]
     for index in (i for i, ids in enumerate(encoded) if not ids):

@@ -36,7 +36,8 @@ def bleu(
             they are tokenized already.
 
     Raises:
-        ValueError: different numbers of hypotheses and references, or none.
+        ValueError: different numbers of hypotheses and references, none, or
+            references without a word.
     """
     _check_lengths(hypotheses, references)
     metric = import_sacrebleu().BLEU(
@@ -46,6 +47,8 @@ def bleu(
         force=tokenize == "none",
     )
     result = metric.corpus_score(list(hypotheses), [list(references)])
+    if not result.ref_len:
+        raise ValueError("the references have no word: a score needs at least one")
     return Bleu(
         result.score,
         str(metric.get_signature()),
@@ -92,7 +95,8 @@ def paired_bootstrap(
     metrics = {"BLEU": sacrebleu.BLEU()}
     test = sacrebleu.PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=draws)
     one, other = test()[1]["BLEU"]
-    return Comparison(other.score - one.score, other.p_value)
+    difference = other.score - one.score
+    return Comparison(difference, other.p_value if difference else 1.0)  # sacreBLEU counts larger ones alone
 
 
 def import_sacrebleu() -> Any:
@@ -134,8 +138,8 @@ def perplexity(model: Transformer, batches: Iterable[Batch]) -> float:
         why = "perplexity is a mean over target tokens and there are none"
         raise ValueError(f"no batches: {why}")
     mean = nats / tokens
-    # exp(710) is past the largest float.
-    return math.exp(mean) if mean < 700 else math.inf
+    # exp(710) is past the largest float; NaN stays NaN.
+    return math.inf if mean > 700 else math.exp(mean)
 
 
 def _check_lengths(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .loss import check_targets
@@ -111,7 +112,8 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         return -(1 - epsilon_ls) * right_token - epsilon_ls * every_token
 
     @staticmethod
-    def backward(
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any,
         *gradients: Float[Tensor, "*positions"],
     ) -> tuple[Tensor, None, None]:

@@ -91,7 +91,8 @@ def train(
 
     Raises:
         ValueError: fewer batches in an update than processes.
-        FloatingPointError: the loss of a step is infinite or NaN.
+        FloatingPointError: the loss of a step is infinite or NaN; the weights
+            are those of the step before.
     """
     device = next(model.parameters()).device
     rank, world_size = processes()
@@ -130,16 +131,16 @@ def train(
                 # The synchronized gradient is the mean over the processes.
                 (loss * world_size).backward()
             losses.append(loss.detach())
-        if config.max_grad_norm is not None:
-            weights = model.parameters()
-            torch.nn.utils.clip_grad_norm_(weights, config.max_grad_norm)
-        optimizer.step()
         total = sum_over_processes(torch.stack(losses).sum())
         step_loss = total.item()  # waits for the device
         if not math.isfinite(step_loss):
             problem = f"step {step_num} has loss {step_loss} at rate {rate:.3g}"
             remedy = "lower rate_factor or raise warmup_steps"
             raise FloatingPointError(f"{problem}: training diverged; {remedy}")
+        if config.max_grad_norm is not None:
+            weights = model.parameters()
+            torch.nn.utils.clip_grad_norm_(weights, config.max_grad_norm)
+        optimizer.step()
         seconds = time.perf_counter() - started
         yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
 

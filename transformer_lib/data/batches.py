@@ -86,7 +86,7 @@ def token_batches(
         length_noise: most tokens by which a sentence leaves the order of lengths.
 
     Raises:
-        ValueError: a sentence longer than batch_tokens.
+        ValueError: no pairs, or a sentence longer than batch_tokens.
     """
     for group in batch_plan(pairs, batch_tokens, seed, length_noise):
         yield make_batch([pairs[i] for i in group], pad_id, bos_id, eos_id)
@@ -100,7 +100,9 @@ def batch_plan(
     Args and Raises: as of token_batches. Pairs that know their lengths, such as EncodedPairs, are not read at all.
     """
     check_positive(batch_tokens=batch_tokens)
-    lengths = _lengths(pairs)
+    if not len(pairs):
+        raise ValueError("no pairs: there is nothing to batch")
+    lengths = token_counts(pairs)
     widths = lengths.max(axis=0) + 1  # <bos> or <eos>
     if widths.max() > batch_tokens:
         limit = f"batch_tokens = {batch_tokens}; raise the limit"
@@ -122,7 +124,8 @@ def batch_plan(
     return groups
 
 
-def _lengths(pairs: Sequence[tuple[Ids, Ids]]) -> np.ndarray:
+def token_counts(pairs: Sequence[tuple[Ids, Ids]]) -> np.ndarray:
+    """Tokens of each sentence, (2 sides, pairs), without `<bos>` and `<eos>`."""
     known = getattr(pairs, "lengths", None)
     return np.array([[len(ids) for ids in side] for side in zip(*pairs, strict=True)]) if known is None else known
 

@@ -120,7 +120,8 @@ def fetch(path: Path, url: str, sha256: str) -> bytes:
         raise FileNotFoundError(f"{path} is missing and {url} cannot be reached ({error}). {by_hand}") from error
     _check_hash(content, sha256, url, by_hand)
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")  # a reader never meets half a file under the real name
+    # A reader never meets half a file under the real name, nor one process the half of another.
+    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.write_bytes(content)
     part.replace(path)
     return content

@@ -63,7 +63,14 @@ def number_pairs(split: str, train_size: int = 20_000, held_out: int = 1000, see
 
     Args:
         split: "train", or "val" and "test" with `held_out` numbers each.
+
+    Raises:
+        ValueError: another split, or more than half of the numbers that have a name.
     """
+    if split not in ("train", "val", "test"):
+        raise ValueError(f"split = {split!r} is not one of 'train', 'val', 'test'")
+    if train_size + 2 * held_out > LIMIT // 2:
+        raise ValueError(f"train_size = {train_size}, held_out = {held_out}: together at most {LIMIT // 2} numbers")
     generator = random.Random(seed)
     numbers: dict[int, None] = {}  # a dict, because it keeps the order of drawing
     while len(numbers) < train_size + 2 * held_out:

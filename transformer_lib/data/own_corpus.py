@@ -29,14 +29,15 @@ def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            found = f"{name}, line {number}, byte {error.start + 1}: {line[error.start]:#04x} is not UTF-8"
+            start = error.start + len(line) - len(error.object)  # the mark at the beginning of a file counts, too
+            found = f"{name}, line {number}, byte {start + 1}: {line[start]:#04x} is not UTF-8"
             raise ValueError(f"{found}; convert the file, as with iconv -f ISO-8859-1 -t UTF-8") from None
 
 
 def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
-    """The two sides of each line. Raises ValueError for a line without exactly one tab."""
+    """The two sides of each line, both empty where it is blank. Raises ValueError for another without its one tab."""
     for number, line in enumerate(texts, start=1):
-        sides = line.split("\t")
+        sides = line.split("\t") if line.strip() else ["", ""]
         if len(sides) != 2:
             found = f"{name}, line {number} has {len(sides) - 1} tabs, not one"
             raise ValueError(f"{found}; write the source, a tab, the target: cut -f 1,2 takes the first two columns")

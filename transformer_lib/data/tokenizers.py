@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+TokenizerKind = Literal["bpe", "spacy", "space"]
 
 
 @runtime_checkable
@@ -202,7 +203,7 @@ def train_tokenizer(kind: str, texts: Iterable[str], language: str | None, vocab
         return WordTokenizer.train(texts, language, lowercase=True, min_frequency=2)
     if kind == "space":
         return WordTokenizer.train(texts)
-    raise ValueError(f"unknown tokenizer {kind!r}; known: bpe, spacy, space")
+    raise ValueError(f"unknown tokenizer {kind!r}; known: {', '.join(get_args(TokenizerKind))}")
 
 
 def load_tokenizer(saved: dict[str, Any]) -> Tokenizer:

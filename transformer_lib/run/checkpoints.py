@@ -241,6 +241,8 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
         ValueError: no paths, a damaged file, or weights of different names or
             shapes.
     """
+    if isinstance(paths, str | Path):
+        raise ValueError(f"paths = {str(paths)!r} is one path; give a list of paths")
     paths = [Path(path) for path in paths]
     if not paths:
         raise ValueError("no paths: an average needs at least one checkpoint")

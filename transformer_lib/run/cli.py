@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TextIO, get_args
 
 import torch
 
@@ -21,7 +21,7 @@ from ..decoding import Alpha, check_alpha, check_beam_size
 from .distributed import available_device, process_group
 from .run_config import FILE, RunConfig
 from .training_run import read_corpus, restarted, train_translator
-from .translator import Translator, Weights, pretrained_names, run_checkpoints
+from .translator import MODEL, Translator, Weights, pretrained_names, run_checkpoints
 
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
@@ -35,7 +35,7 @@ def run_train(args: argparse.Namespace) -> None:
     resume = args.resume or (restarted() and begun)
     if args.resume and not begun:
         raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
-    if begun and not resume:
+    if (begun or (folder / MODEL).exists()) and not resume:
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     args.data, args.validation = _data(args.data), args.validation and _paths(args.validation)
     if isinstance(args.data, list) and not resume and not (args.source and args.target):
@@ -54,6 +54,8 @@ def run_evaluate(args: argparse.Namespace) -> None:
     check_beam_size(args.beam_size)  # before anything is loaded
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
+    if args.output and args.output.is_dir():
+        raise ValueError(f"{args.output} is a folder; name a file in it")
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     pairs, name = _test_pairs(args, translator)
     scores = translator.score(pairs, args.beam_size, args.alpha)
@@ -101,6 +103,9 @@ def _data(given: list[str] | None) -> str | list[str] | None:
 
 
 def _paths(files: list[str]) -> list[str]:
+    for file in files:
+        if Path(file).exists() and not Path(file).is_file():
+            raise ValueError(f"{file} is no regular file, and a corpus is read several times; write it to a file")
     return [str(Path(file).resolve()) for file in files]  # a run may be resumed from another folder
 
 
@@ -120,23 +125,44 @@ def run_translate(args: argparse.Namespace) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0, 2 after an error message, 130 after an interrupt."""
+    """Run one command; returns the exit status: 0, 2 after an error message, 130 after an interrupt, 141 where
+    training lost the reader of its progress."""
     args = _parser().parse_args(arguments)
+    if sys.stderr is None:  # closed: print would write to stdout instead
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115, open to the end
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # each cut line
             warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
             _set_machine(args)
             args.run(args)
+        _flush()
     except BrokenPipeError:  # the reader of our output has gone, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
+        if args.run is run_train:  # which writes of its progress alone, and has stopped
+            _discard(sys.stderr)
+            return 141
     except (ValueError, OSError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
+        try:
+            _flush()
+        except OSError:  # a full disk
+            _discard(sys.stdout)
         return 2
     except KeyboardInterrupt as interrupt:
         print(f"stopped {interrupt}".strip(), file=sys.stderr)
         return 130
     return 0
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()  # later, at the interpreter's exit, nobody would catch the error
+
+
+def _discard(stream: TextIO) -> None:
+    # What waits in the buffer goes nowhere: written at the interpreter's exit, it would fail once more.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _set_machine(args: argparse.Namespace) -> None:
@@ -170,7 +196,8 @@ def _assignments(assignments: list[str]) -> dict[str, Any]:
         try:
             settings[key] = json.loads(value)
         except json.JSONDecodeError:
-            settings[key] = value  # a word, such as norm_order=pre
+            # A word, such as norm_order=pre; True, False and None as the messages write them.
+            settings[key] = {"True": True, "False": False, "None": None}.get(value, value)
     return settings
 
 
@@ -218,8 +245,12 @@ def _parser() -> argparse.ArgumentParser:
     learn.add_argument("--max-ratio", type=float, help="of clean: the longer side by the shorter (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
     learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
-    learn.add_argument("--model", nargs="*", default=[], metavar="KEY=VALUE", help="fields of TransformerConfig")
-    learn.add_argument("--training", nargs="*", default=[], metavar="KEY=VALUE", help="fields of TrainingConfig")
+    learn.add_argument(
+        "--model", nargs="*", action="extend", default=[], metavar="KEY=VALUE", help="fields of TransformerConfig"
+    )
+    learn.add_argument(
+        "--training", nargs="*", action="extend", default=[], metavar="KEY=VALUE", help="fields of TrainingConfig"
+    )
     learn.add_argument("--validate-every", type=int, metavar="STEPS", help="also saves a checkpoint (default: 200)")
     learn.add_argument("--keep-last", type=int, metavar="K", help="checkpoints to keep, besides the best (default: 5)")
     learn.add_argument("--patience", type=int, metavar="N", help="stop after N validations that bring nothing better")

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ..config import TrainingConfig, TransformerConfig, check_positive, config_from_dict
+from ..config import TrainingConfig, TransformerConfig, check_choice, check_positive, config_from_dict
+from ..data.tokenizers import TokenizerKind
 from .checkpoints import write_file
 from .seals import check_regular, parsed
 
@@ -43,6 +44,7 @@ class RunConfig:
     def __post_init__(self):
         if not self.tokenizer:
             object.__setattr__(self, "tokenizer", "space" if self.data == "number_words" else "bpe")
+        check_choice(TokenizerKind, tokenizer=self.tokenizer)
         patience = {} if self.patience is None else {"patience": self.patience}
         names = ("vocabulary_size", "validate_every", "keep_last", "max_length")
         check_positive(**{name: getattr(self, name) for name in names}, **patience)

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import torch
 from filelock import FileLock, Timeout
 
-from ..config import TrainingConfig
-from ..data.batches import Batch, in_background, make_batch, token_batches
+from ..config import TrainingConfig, TransformerConfig
+from ..data.batches import Batch, Ids, in_background, make_batch, token_batches, token_counts
 from ..data.corpora import load_pairs
 from ..data.encoded_pairs import EncodedPairs
 from ..data.own_corpus import HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, TextPairs
@@ -61,6 +61,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     Raises:
         ValueError: another run holds it.
     """
+    found = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / LOCK)
     try:
@@ -72,7 +73,8 @@ def only_writer(folder: Path) -> Iterator[None]:
     finally:
         if [path.name for path in folder.iterdir()] == [LOCK]:  # refused before anything was written
             (folder / LOCK).unlink()
-            folder.rmdir()
+            if not found:
+                folder.rmdir()
         lock.release()
 
 
@@ -166,7 +168,29 @@ def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
         print(f"{count_parameters(model)} parameters, {device}, {steps_done} steps done", file=sys.stderr)
     with rank_0_first():  # which writes what the others read
         train_ids = encode_once(folder, translator, pairs, first)
-    return Run(translator, optimizer, checkpoints, steps_done, train_ids, translator.encode(pairs.held_out))
+    val_ids = translator.encode(pairs.held_out)
+    check_token_counts("training", pairs, train_ids, model.config, config.training.batch_tokens)
+    check_token_counts("validation", pairs.held_out, val_ids, model.config, config.training.batch_tokens)
+    return Run(translator, optimizer, checkpoints, steps_done, train_ids, val_ids)
+
+
+def check_token_counts(
+    what: str,
+    pairs: Iterable[Pair],
+    ids: Sequence[tuple[Ids, Ids]],
+    config: TransformerConfig,
+    batch_tokens: int,
+) -> None:
+    """Raise ValueError for a pair too long for a batch or for the model's positions: before any step could be lost."""
+    limits = {"batch_tokens": batch_tokens}
+    if config.positions == "learned":
+        limits["max_positions"] = config.max_positions
+    widths = token_counts(ids).max(axis=0) + 1  # <bos> or <eos>
+    name, limit = min(limits.items(), key=lambda item: item[1])
+    if widths.max() > limit:
+        source, _ = next(itertools.islice(pairs, int(widths.argmax()), None))
+        which = f"the {what} pair that begins {source[:40]!r} has {widths.max()} tokens on a side"
+        raise ValueError(f"{which}, more than {name} = {limit}; raise it, or take the pair out")
 
 
 def read_corpus(config: RunConfig) -> Corpus:
