@@ -1,4 +1,3 @@
-import io
 import json
 import os
 import re
@@ -43,14 +42,6 @@ def equal(weights, others):
 
 def run(*arguments):
     return cli.main([str(a) for a in arguments])
-
-
-class Stdin:
-    def __init__(self, content):
-        self.buffer = io.BytesIO(content)
-
-    def isatty(self):
-        return False
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -184,16 +175,16 @@ def test_a_folder_has_one_writer(translator, tmp_path, capsys):
     assert run("train", tmp_path / "live", "--device", "cpu", "--resume") == 0
 
 
-def test_control_characters_never_break_a_line(translator, monkeypatch, capsys):
+def test_control_characters_never_break_a_line(translator, monkeypatch, capsys, stdin):
     monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: ["a\nb\x1b[2Jc\u2028d\x85e\u2029f ü"])
-    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    stdin(b"one\n")
     assert run("translate", translator, "--device", "cpu") == 0
     assert capsys.readouterr().out == "a b [2Jc d e f ü\n"
 
 
 @pytest.mark.parametrize("stream", ["stdin", "stdout"])
-def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, capsys, stream):
-    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, capsys, stream, stdin):
+    stdin(b"one\n")
     monkeypatch.setattr(sys, stream, None)
     assert run("translate", translator, "--device", "cpu") == 2
     assert "error: standard input or output is closed" in capsys.readouterr().err
@@ -277,7 +268,7 @@ def test_training_stops_when_validation_gets_no_better(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsys):
+def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsys, stdin):
     scripted(monkeypatch, [3.0, 9.0, 8.0, 7.0])
     options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 1, "--keep-last", 2]
     assert run("train", tmp_path, *options) == 0
@@ -292,7 +283,7 @@ def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsy
     loaded = []
     real = cli.Translator.load
     monkeypatch.setattr(cli.Translator, "load", lambda *a: loaded.append(a[-1]) or real(*a))
-    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    stdin(b"one\n")
     assert run("translate", tmp_path, "--device", "cpu", "--checkpoint", "best") == 0
     assert run("evaluate", tmp_path, "--device", "cpu", "--checkpoint", "average") == 0
     assert loaded == ["best", "average"]
@@ -366,12 +357,12 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, me
     assert (tmp_path / "checkpoints" / "step-000003.safetensors").exists() == (steps > 3)
 
 
-def test_an_interrupted_translation_says_that_it_stopped(translator, monkeypatch, capsys):
+def test_an_interrupted_translation_says_that_it_stopped(translator, monkeypatch, capsys, stdin):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli.Translator, "translate", interrupted)
-    monkeypatch.setattr(sys, "stdin", Stdin(b"one\n"))
+    stdin(b"one\n")
     assert run("translate", translator, "--device", "cpu") == 130
     assert capsys.readouterr().err == "stopped\n"
 
@@ -465,9 +456,9 @@ def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content
     assert message in capsys.readouterr().err
 
 
-def test_translate_gives_a_line_for_every_line(translator, monkeypatch, capsys):
+def test_translate_gives_a_line_for_every_line(translator, capsys, stdin):
     odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 1100
-    monkeypatch.setattr(sys, "stdin", Stdin(odd))
+    stdin(odd)
     assert run("translate", translator, "--device", "cpu") == 0
     captured = capsys.readouterr()
     assert "warning: 'last one one one one…' has 1101 tokens; the first 1000 are read" in captured.err
@@ -525,7 +516,7 @@ def test_help_names_the_commands(capsys):
 
 
 @pytest.mark.slow
-def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, monkeypatch):
+def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, stdin):
     data = ["--data", "multi30k", "--device", "cpu"]
     settings = ["--vocabulary-size", 1000, *SMALL, "--training", "num_steps=3", "batch_tokens=500"]
     assert run("train", tmp_path, *data, *settings) == 0
@@ -533,6 +524,6 @@ def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, mo
     out = capsys.readouterr().out
     assert "tok:13a" in out
     assert "on multi30k val" in out
-    monkeypatch.setattr(sys, "stdin", Stdin(b"Ein Hund.\nZwei Hunde.\n"))
+    stdin(b"Ein Hund.\nZwei Hunde.\n")
     assert run("translate", tmp_path, "--device", "cpu") == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
