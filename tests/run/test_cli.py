@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 import torch
 
-from transformer_lib import Transformer, average_checkpoints, training
+from transformer_lib import Transformer, average_checkpoints, decoding, training
 from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
@@ -456,12 +456,13 @@ def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content
     assert message in capsys.readouterr().err
 
 
-def test_translate_gives_a_line_for_every_line(translator, capsys, stdin):
-    odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 1100
+def test_translate_gives_a_line_for_every_line(translator, capsys, monkeypatch, stdin):
+    monkeypatch.setattr(decoding, "MAX_SOURCE_TOKENS", 10)  # a model this young goes on for as many tokens and 50
+    odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 11
     stdin(odd)
     assert run("translate", translator, "--device", "cpu") == 0
     captured = capsys.readouterr()
-    assert "warning: 'last one one one one…' has 1101 tokens; the first 1000 are read" in captured.err
+    assert "warning: 'last one one one one…' has 12 tokens; the first 10 are read" in captured.err
     lines = captured.out.split("\n")
     assert len(lines) == 7
     assert lines[1] == lines[2] == lines[6] == ""
@@ -516,10 +517,11 @@ def test_help_names_the_commands(capsys):
 
 
 @pytest.mark.slow
-def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, stdin):
+def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, monkeypatch, stdin):
     data = ["--data", "multi30k", "--device", "cpu"]
     settings = ["--vocabulary-size", 1000, *SMALL, "--training", "num_steps=3", "batch_tokens=500"]
     assert run("train", tmp_path, *data, *settings) == 0
+    monkeypatch.setattr(cli, "load_pairs", lambda *which: corpora.load_pairs(*which)[:50])  # of 1,014
     assert run("evaluate", tmp_path, "--device", "cpu", "--split", "val") == 0
     out = capsys.readouterr().out
     assert "tok:13a" in out
