@@ -25,6 +25,7 @@ from transformer_lib import (
     beam_search,
     causal_mask,
     count_parameters,
+    fast,
     greedy_decode,
     label_smoothing_loss,
     learning_rate,
@@ -126,6 +127,7 @@ def test_no_logit_of_any_model_depends_on_padding_neighbours_or_the_future(data)
     padded = model(torch.cat([source, padding], 1), torch.cat([target_input, padding], 1))
     torch.testing.assert_close(padded[:, : target_input.size(1)], logits, **CLOSE)
     torch.testing.assert_close(model(source.flip(0), target_input.flip(0)).flip(0), logits, **CLOSE)
+    torch.testing.assert_close(model(source[:1], target_input[:1]), logits[:1], **CLOSE)
     length = data.draw(st.integers(1, target_input.size(1)))
     torch.testing.assert_close(model(source, target_input[:, :length]), logits[:, :length], **CLOSE)
 
@@ -180,15 +182,17 @@ def test_decoding_of_any_model_obeys_its_limit_and_goes_by_the_models_own_logits
 
 @drawn
 @given(*[sizes] * 6, st.data())
-@pytest.mark.paper("eq-1", "mha")
+@pytest.mark.paper("eq-1", "mha", "causal-mask")
 def test_attention_of_any_sizes_with_any_mask(batch, heads, queries, keys, d_k, d_v, data):
     mask_shape = [data.draw(st.sampled_from([1, n])) for n in (batch, heads, queries, keys)]
     bits = st.lists(st.booleans(), min_size=math.prod(mask_shape), max_size=math.prod(mask_shape))
     mask = data.draw(st.none() | bits.map(lambda b: torch.tensor(b).view(mask_shape)))
-    query = torch.randn(batch, heads, queries, d_k).double()
+    query = data.draw(st.sampled_from([1, 50])) * torch.randn(batch, heads, queries, d_k).double()
     key, value = torch.randn(batch, heads, keys, d_k).double(), torch.randn(batch, heads, keys, d_v).double()
     output, weights = scaled_dot_product_attention(query, key, value, mask)
     full = torch.ones(batch, heads, queries, keys, dtype=torch.bool) if mask is None else mask.expand_as(weights)
+    assert (weights[~full] == 0).all()
+    torch.testing.assert_close(fast.attention(query, key, value, full), output, **CLOSE)
     for b in range(batch):
         for h in range(heads):
             expected = reference.attention(*(x[b, h].numpy() for x in (query, key, value, full)))

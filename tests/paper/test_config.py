@@ -4,6 +4,7 @@ import pytest
 
 from transformer_lib import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
 from transformer_lib.config import config_from_dict
+from transformer_lib.data import make_batch
 from transformer_lib.decoding import Hypothesis
 from transformer_lib.run.run_config import RunConfig
 from transformer_lib.training import StepRecord
@@ -76,7 +77,10 @@ def test_configs_are_frozen_and_keyword_only():
 
 @pytest.mark.parametrize(
     "record",
-    [StepRecord(1, 2.0, 0.1, 30, 0.5), Hypothesis([2], -1.0, -1.0), TrainingConfig(), RunConfig()],
+    [
+        *(StepRecord(1, 2.0, 0.1, 30, 0.5), Hypothesis([2], -1.0, -1.0), make_batch([([5], [8])])),
+        *(TrainingConfig(), RunConfig()),
+    ],
     ids=lambda record: type(record).__name__,
 )
 def test_a_record_cannot_be_changed(record):

@@ -1,5 +1,5 @@
 import inspect
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -70,12 +70,11 @@ def test_greedy_decoding_equals_the_loops(seed):
     weights = {name: w.numpy() for name, w in m.state_dict().items()}
     generated = greedy_decode(m, SOURCE, max_length=6).tolist()
     for source, ours in zip(SOURCE.tolist(), generated, strict=True):
-        tokens = [1]
-        while len(tokens) <= 6 and tokens[-1] != 2:
-            logits = reference.transformer(weights, TINY.num_heads, source, tokens, pad_id=0)[-1]
-            logits[0] = -np.inf
-            tokens.append(int(np.argmax(logits)))
-        expected = tokens[1:]
+
+        def after(tokens, source=source):  # logits: the largest is the likeliest
+            return reference.transformer(weights, TINY.num_heads, source, tokens, pad_id=0)[-1]
+
+        _, expected = reference.greedy_search(after, bos_id=1, eos_id=2, pad_id=0, limit=6)
         assert ours[: len(expected)] == expected
         assert set(ours[len(expected) :]) <= {0}
 
@@ -114,16 +113,6 @@ def step_log_probabilities(m, row):
         return m.decode(torch.tensor([tokens]), memory, source)[0, -1].log_softmax(-1).tolist()
 
     return after
-
-
-@pytest.mark.paper("decode")
-def test_greedy_decoding_takes_the_likeliest_token_at_every_step():
-    m = likely_to_end(model())
-    generated = greedy_decode(m, SOURCE, max_length=9).tolist()
-    for row in range(3):
-        with torch.no_grad():
-            _, tokens = reference.greedy_search(step_log_probabilities(m, row), m.config.bos_id, 2, 0, 9)
-        assert [token for token in generated[row] if token != 0] == tokens
 
 
 @pytest.mark.paper("decode")
@@ -187,15 +176,6 @@ def test_a_beam_that_drops_nothing_finds_the_best_of_all_sentences(alpha):
         assert len(every) == 1 + 3 + 9 + 27 * 4
         best = [tokens for _, tokens in every[:20]]
         assert [h.tokens for h in found[row][:20]] == best
-
-
-@pytest.mark.paper("decode")
-def test_one_candidate_without_penalty_is_greedy_decoding():
-    for seed in range(5):
-        torch.manual_seed(seed)
-        m = likely_to_end(model())
-        greedy = greedy_decode(m, SOURCE, 9)
-        assert torch.equal(beam_search(m, SOURCE, beam_size=1, alpha=0.0, max_length=9), greedy)
 
 
 @pytest.mark.paper("decode")
@@ -459,8 +439,3 @@ def test_a_search_ends_when_nothing_open_can_be_better(beam_size, monkeypatch):
     monkeypatch.setattr(m, "decode_next", lambda *arguments: steps.append(1) or next_logits(*arguments))
     assert [len(found) for found in beam_hypotheses(m, SOURCE, beam_size, alpha=0.0)] == [beam_size] * len(SOURCE)
     assert len(steps) == (1 if beam_size == 1 else 2)  # <eos>, then two others with <eos> behind them
-
-
-def test_a_hypothesis_cannot_be_changed():
-    with pytest.raises(FrozenInstanceError):
-        decoding.Hypothesis([2], -1.0, -1.0).score = 0.0

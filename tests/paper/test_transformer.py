@@ -119,11 +119,6 @@ def test_more_padding_changes_nothing(training):
     torch.testing.assert_close(longer[:, :4], m(SOURCE, TARGET_INPUT))
 
 
-def test_the_order_of_the_batch_does_not_matter():
-    m = model()
-    torch.testing.assert_close(m(SOURCE.flip(0), TARGET_INPUT.flip(0)), m(SOURCE, TARGET_INPUT).flip(0))
-
-
 @pytest.mark.paper("pe")
 def test_without_positions_an_encoder_cannot_read_order():
     m = model()
@@ -135,12 +130,6 @@ def test_without_positions_an_encoder_cannot_read_order():
     with_positions = m.encoder(states + positions, everywhere)
     shuffled = m.encoder(states[:, order] + positions, everywhere)
     assert (shuffled - with_positions[:, order]).abs().max() > 0.1
-
-
-def test_a_sentence_does_not_depend_on_its_neighbours():
-    m = model()
-    alone = m(SOURCE[1:, :3], TARGET_INPUT[1:, :3])
-    torch.testing.assert_close(m(SOURCE, TARGET_INPUT)[1:, :3], alone)
 
 
 @pytest.mark.paper("emb-dropout")

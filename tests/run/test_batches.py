@@ -1,7 +1,6 @@
 import itertools
 import random
 import threading
-from dataclasses import FrozenInstanceError
 
 import pytest
 import torch
@@ -180,9 +179,3 @@ def test_an_error_in_a_thread_reaches_the_reader():
         list(in_background(token_batches(pairs, 5)))
     with pytest.raises(ValueError, match="ahead = 0"):
         next(in_background([], ahead=0))
-
-
-def test_a_batch_cannot_be_changed():
-    batch = make_batch([([5], [8])])
-    with pytest.raises(FrozenInstanceError):
-        batch.target_tokens = 7

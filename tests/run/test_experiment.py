@@ -1,9 +1,20 @@
 """What the experiments share: the record, and the small model, whose numbers follow from the seed."""
 
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from transformer_lib.data import corpora
+from transformer_lib.data.number_words import number_pairs
 from workshop.lab import experiment
 from workshop.lab.small_model import SIZES, number_words, numbers_below, train_number_words
+
+
+@pytest.fixture
+def few_numbers(monkeypatch):
+    """A small corpus: naming 20,000 numbers takes most of the time."""
+    monkeypatch.setattr(corpora, "number_pairs", partial(number_pairs, train_size=600, held_out=60))
 
 
 def test_a_record_has_its_options_its_runs_and_its_provenance(monkeypatch):
@@ -23,11 +34,15 @@ def test_a_record_has_its_options_its_runs_and_its_provenance(monkeypatch):
     assert {"command", "commit", "device", "versions"} <= written["table_9"].keys()
 
 
+@pytest.mark.usefixtures("few_numbers")
 def test_no_number_is_learned_and_scored():
     for words in (number_words(500, 50), numbers_below(300, 200, 100)):
         assert not set(words.learned) & set(words.scored)
+        assert words.learned
+        assert words.scored
 
 
+@pytest.mark.usefixtures("few_numbers")
 def test_the_same_seed_gives_the_same_losses():
     words, training = number_words(50, 5), {"num_steps": 2, "batch_tokens": 100}
 

@@ -12,7 +12,15 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import MarianConfig, MarianForCausalLM, MarianMTModel
 
-from transformer_lib import Transformer, beam_search, count_parameters, greedy_decode, interop, label_smoothing_loss
+from transformer_lib import (
+    Transformer,
+    beam_search,
+    count_parameters,
+    greedy_decode,
+    interop,
+    label_smoothing_loss,
+    reference,
+)
 from transformer_lib.interop import from_marian, from_torch
 
 # What PyTorch says about the speed of its own stacks.
@@ -220,10 +228,9 @@ def until_eos(rows, eos_id):
     return [row[: row.index(eos_id) + 1] if eos_id in row else row for row in rows.tolist()]
 
 
-def decoded(model, source, beam_size, max_length=9):
-    if beam_size == 1:
-        return until_eos(greedy_decode(model, source, max_length), model.config.eos_id)
-    return until_eos(beam_search(model, source, beam_size, 0.0, max_length), model.config.eos_id)
+def decoded(model, source, beam_size):
+    found = greedy_decode(model, source, 9) if beam_size == 1 else beam_search(model, source, beam_size, 0.0, 9)
+    return until_eos(found, model.config.eos_id)
 
 
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
@@ -253,32 +260,6 @@ def next_scores(logits, sentence, tokens):
     return logits(sentence, torch.tensor([tokens]))[0, -1].log_softmax(-1).tolist()
 
 
-def greedy_by_loops(next_scores, config, max_length):
-    """The likeliest token at each step, computed from the start."""
-    tokens = [config.bos_id]
-    while len(tokens) <= max_length and tokens[-1] != config.eos_id:
-        scores = next_scores(tokens)
-        tokens.append(max((i for i in range(len(scores)) if i != config.pad_id), key=scores.__getitem__))
-    return tokens[1:]
-
-
-def beam_by_loops(next_scores, config, max_length, beam_size):
-    """The likeliest of beam_size candidates, each step computed from the start."""
-    candidates, ended = [(0.0, [config.bos_id])], []
-    for _ in range(max_length):
-        longer = []
-        for total, tokens in candidates:
-            scores = next_scores(tokens)
-            longer += [(total + scores[i], [*tokens, i]) for i in range(len(scores)) if i != config.pad_id]
-        longer.sort(reverse=True)
-        ended += [candidate for candidate in longer[:beam_size] if candidate[1][-1] == config.eos_id]
-        ended = sorted(ended, reverse=True)[:beam_size]
-        candidates = [candidate for candidate in longer if candidate[1][-1] != config.eos_id][:beam_size]
-        if len(ended) == beam_size and ended[-1] >= candidates[0]:
-            return ended[0][1][1:]
-    return max(ended + candidates)[1][1:]
-
-
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_pytorchs_module_decoded_by_loops_gives_the_same_tokens(beam_size):
     lengths = []
@@ -290,10 +271,12 @@ def test_pytorchs_module_decoded_by_loops_gives_the_same_tokens(beam_size):
         model, expected = converted(peer), []
         for row in source:
             scores = partial(next_scores, peer, row[row != 0][None])
+            ids = model.config.bos_id, model.config.eos_id, model.config.pad_id
             if beam_size == 1:
-                expected.append(greedy_by_loops(scores, model.config, 9))
+                expected.append(reference.greedy_search(scores, *ids, limit=9)[1])
             else:
-                expected.append(beam_by_loops(scores, model.config, 9, beam_size))
+                [(_, best), *_others] = reference.beam_search(scores, *ids, beam_size, alpha=0.0, limit=9)
+                expected.append(best)
         assert decoded(model, source, beam_size) == expected
         lengths += map(len, expected)
     assert len(set(lengths)) > 3

@@ -75,6 +75,7 @@ def test_a_number_without_a_name_is_refused(number):
             name(number)
 
 
+@pytest.mark.usefixtures("unchecked")  # 44,000 names are made: a check of each takes most of the time
 def test_no_number_is_in_two_splits():
     splits = {split: set(number_pairs(split)) for split in ("train", "val", "test")}
     assert [len(splits[s]) for s in ("train", "val", "test")] == [20_000, 1000, 1000]
@@ -92,6 +93,7 @@ def test_every_number_of_digits_is_as_likely_where_there_are_enough():
     assert 5000 < digits[4] < digits[5] < digits[6] < 8500
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_the_corpus_is_the_same_every_time_and_reads_both_ways():
     assert number_pairs("test") == number_pairs("test")
     forth = load_pairs("number_words", "val", "en", "de")

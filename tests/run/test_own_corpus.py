@@ -1,10 +1,8 @@
 """Files of one's own: read, cleaned and split; and through the command line to a translator."""
 
 import gzip
-import io
 import itertools
 import json
-import sys
 from collections import Counter
 
 import pytest
@@ -185,25 +183,18 @@ def trained(numbers, tmp_path_factory):
     return folder
 
 
-class Stdin:
-    def __init__(self, content):
-        self.buffer = io.BytesIO(content)
-
-    def isatty(self):
-        return False
-
-
-def test_two_files_become_a_translator(trained, numbers, capsys, monkeypatch):
+def test_two_files_become_a_translator(trained, numbers, tmp_path, capsys, stdin):
+    few = [written(tmp_path, file.name, file.read_text("utf-8").splitlines()[:20]) for file in numbers]
     described = json.loads((trained / "translator.json").read_text("utf-8"))
     assert (described["source"], described["target"]) == ("fr", "x-roman")
     assert RunConfig.read(trained).data == [str(file) for file in numbers]
-    monkeypatch.setattr(sys, "stdin", Stdin(b"eins\nzwei\n"))
+    stdin(b"eins\nzwei\n")
     assert run("translate", trained, "--device", "cpu") == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert run("evaluate", trained, "--device", "cpu") == 0
     assert "on its validation pairs, fr to x-roman, greedy" in capsys.readouterr().out
-    assert run("evaluate", trained, "--data", *numbers, "--device", "cpu") == 0
-    assert f"on {numbers[0]} and {numbers[1]}, fr to x-roman" in capsys.readouterr().out
+    assert run("evaluate", trained, "--data", *few, "--device", "cpu") == 0
+    assert f"on {few[0]} and {few[1]}, fr to x-roman" in capsys.readouterr().out
     assert run("evaluate", trained, "--split", "val", "--device", "cpu") == 2
     assert "files have no splits; name the files to score on with --data" in capsys.readouterr().err
 

@@ -42,15 +42,9 @@ def test_the_recorded_translations_come_out_again(name):
     assert translations == [example["hypothesis"] for example in examples]
 
 
-def test_a_shipped_translator_is_used_by_its_name(monkeypatch, capsys, tmp_path):
-    class Lines:
-        buffer = iter([b"Wie alt bist du?\n"])
-
-        def isatty(self):
-            return False
-
+def test_a_shipped_translator_is_used_by_its_name(monkeypatch, stdin, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.stdin", Lines())
+    stdin(b"Wie alt bist du?\n")
     assert cli.main(["translate", "tatoeba_de_en", "--device", "cpu"]) == 0
     assert capsys.readouterr().out == "How old are you?\n"
 

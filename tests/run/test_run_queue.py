@@ -56,8 +56,8 @@ def queue(root, *arguments):
     return subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60, check=False)
 
 
-def wait_for(root, text, seconds=30):
-    deadline = time.monotonic() + seconds
+def wait_for(root, text):
+    deadline = time.monotonic() + 30
     while text not in (said := queue(root, "status").stdout):
         assert time.monotonic() < deadline, said
         time.sleep(0.2)

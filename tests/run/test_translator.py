@@ -16,7 +16,6 @@ from transformer_lib.data import WordTokenizer
 from transformer_lib.data.tokenizers import SubwordTokenizer
 from transformer_lib.run import translator
 from transformer_lib.run.quantization import dequantize, quantize
-from transformer_lib.run.run_config import RunConfig
 from transformer_lib.run.seals import digest, sealed, unsealed
 from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names, run_checkpoints
 from transformer_lib.training import adam
@@ -126,9 +125,9 @@ def save_run(small, folder, step_num=1):
     run_checkpoints(folder).save(small.model, adam(small.model, TrainingConfig()), step_num, 3.0)
 
 
-def flips(path, number, seed=0):
+def flips(path, number):
     """Alter the file by one bit, again and again."""
-    content, generator = path.read_bytes(), random.Random(seed)
+    content, generator = path.read_bytes(), random.Random(0)
     for _ in range(number):
         altered = bytearray(content)
         altered[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
@@ -279,23 +278,6 @@ def test_what_is_no_file_is_neither_read_nor_waited_for(small, tmp_path, name):
     (tmp_path / name).unlink()
     os.mkfifo(tmp_path / name)
     with pytest.raises(ValueError, match=f"{name} is no regular file"):
-        Translator.load(tmp_path)
-
-
-def test_json_that_is_nested_too_deeply_is_refused(tmp_path):
-    for name in ("translator.json", "training.json"):
-        (tmp_path / name).write_text("[" * 200_000)
-    with pytest.raises(ValueError, match="translator.json is truncated, altered .*: it is nested too deeply"):
-        Translator.load(tmp_path)
-    with pytest.raises(ValueError, match="training.json is truncated or altered: .*nested too deeply"):
-        RunConfig.read(tmp_path)
-
-
-@pytest.mark.parametrize("content", [{"keep_last": 0, "training": {}}, {"training": 5}, {"training": {}, "model": 5}])
-def test_a_run_config_of_another_form_is_refused(small, tmp_path, content):
-    save_run(small, tmp_path)
-    (tmp_path / "training.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="training.json is truncated or altered"):
         Translator.load(tmp_path)
 
 

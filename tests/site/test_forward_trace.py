@@ -125,27 +125,6 @@ def test_scores_weights_and_outputs_of_each_attention_are_equation_1(model):
         torch.testing.assert_close(bound["weights @ value"], kernel)
 
 
-def test_each_head_has_its_own_projection_of_what_it_is_given(model):
-    attentions = [model.encoder.layers[0].self_attention]
-    attentions += [model.decoder.layers[0].self_attention, model.decoder.layers[0].cross_attention]
-    calls = zip(
-        attentions, frames_of("MultiHeadAttention.keys_and_values"), frames_of("MultiHeadAttention.attend"), strict=True
-    )
-    for attention, (given, projected), (asking, attended) in calls:
-        for head in range(2):
-            rows = slice(32 * head, 32 * head + 32)
-            for states, projection, found in (
-                (given["key"], attention.key_projection, projected["heads_key"]),
-                (given["value"], attention.value_projection, projected["heads_value"]),
-                (asking["query"], attention.query_projection, attended["heads_query"]),
-            ):
-                torch.testing.assert_close(found[:, head], states @ projection.weight[rows].T)
-        torch.testing.assert_close(attended["concatenated"], torch.cat(attended["heads"].unbind(1), dim=-1))
-        torch.testing.assert_close(
-            attended["return"], F.linear(attended["concatenated"], attention.output_projection.weight)
-        )
-
-
 def test_the_memory_and_the_logits_are_those_of_the_model(model):
     (given, _bound) = next(frames_of("Transformer.decode"))
     assert same(given["memory"], model.encode(sentence().source))
