@@ -268,3 +268,10 @@ def test_a_causal_mask_makes_the_first_position_see_itself_alone():
     query, _, _ = random_inputs(dtype=torch.float32)
     _, weights = scaled_dot_product_attention(query, query, query, causal_mask(QUERIES))
     assert weights[0].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_as_many_values_as_keys_are_asked_for():
+    """The fused kernel would read behind the end of the shorter one."""
+    attention = MultiHeadAttention(8, 2, 4, 4)
+    with pytest.raises(ValueError, match="3 keys and 4 values; each key needs its value"):
+        attention.keys_and_values(torch.zeros(1, 3, 8), torch.zeros(1, 4, 8))

@@ -439,3 +439,32 @@ def test_a_search_ends_when_nothing_open_can_be_better(beam_size, monkeypatch):
     monkeypatch.setattr(m, "decode_next", lambda *arguments: steps.append(1) or next_logits(*arguments))
     assert [len(found) for found in beam_hypotheses(m, SOURCE, beam_size, alpha=0.0)] == [beam_size] * len(SOURCE)
     assert len(steps) == (1 if beam_size == 1 else 2)  # <eos>, then two others with <eos> behind them
+
+
+def test_each_part_is_in_evaluation_or_training_again_as_it_was():
+    m = model().train()
+    m.encoder.eval()  # a part that is not to be trained
+    before = [part.training for part in m.modules()]
+    with evaluation_mode(m):
+        assert not any(part.training for part in m.modules())
+    assert [part.training for part in m.modules()] == before
+
+
+def test_an_inner_recorder_leaves_the_outer_one_its_weights():
+    m = model().eval()
+    with record_attention(m) as outer, record_attention(m) as inner:
+        m(SOURCE, SOURCE)
+    assert list(outer) == list(inner) != []
+
+
+def test_the_weights_of_a_row_of_greedy_decoding_are_those_of_its_tokens():
+    m = model()
+    row = greedy_decode(m, SOURCE[:1], 5)[0]
+    found, expected = (hypothesis_attention(m, SOURCE[:1], tokens) for tokens in (row, row.tolist()))
+    assert all(torch.equal(weights, expected[name]) for name, weights in found.items())
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_no_sentences_are_refused(decode):
+    with pytest.raises(ValueError, match="source has no sentences: decoding needs at least one"):
+        decode(model(), SOURCE[:0])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from transformer_lib import Transformer, TransformerConfig, reference
-from transformer_lib.data import load_pairs, make_batch
+from transformer_lib.data import load_pairs, make_batch, token_batches
 from transformer_lib.evaluation import bleu, chrf, exact_match, paired_bootstrap, perplexity
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
@@ -148,3 +148,19 @@ def test_without_sacrebleu_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(ImportError, match=r"pip install 'executable-transformer\[text\]'"):
         bleu(["a"], ["a"])
+
+
+def test_a_system_does_not_differ_from_itself():
+    hypotheses, references = ["a cat sat on the mat", "two dogs ran"], ["a cat sat on a mat", "two dogs run"]
+    assert paired_bootstrap(hypotheses, list(hypotheses), references, 50) == (0.0, 1.0)
+
+
+def test_references_without_a_word_are_refused():
+    with pytest.raises(ValueError, match="the references have no word: a score needs at least one"):
+        bleu(["a"], [""])
+
+
+def test_the_perplexity_of_weights_that_are_no_numbers_is_no_number():
+    model = Transformer(TransformerConfig(vocabulary_size=9, num_layers=1, d_model=4, d_ff=4, num_heads=1))
+    model.embedding.weight.data.fill_(math.nan)
+    assert math.isnan(perplexity(model, token_batches([([3], [4])], 9)))

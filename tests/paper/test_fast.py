@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, fast, loss
@@ -138,3 +139,31 @@ def test_dropout_is_nothing_in_evaluation_or_at_0_and_follows_the_seed():
     torch.manual_seed(3)
     assert torch.equal(Dropout(0.5)(x), first)
     assert Dropout(0.999999)(x).isfinite().all()
+
+
+def test_the_closed_gradient_has_no_derivative_of_its_own():
+    logits = torch.randn(2, 5, requires_grad=True)
+    (gradient,) = torch.autograd.grad(fast.token_losses(logits, torch.tensor([1, 2])).sum(), logits, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "gradients", "keys", "written_out"),
+    [
+        (torch.bfloat16, True, fast.WRITTEN_OUT, True),
+        (torch.bfloat16, True, fast.WRITTEN_OUT + 1, False),
+        (torch.bfloat16, False, 4, False),
+        (torch.float32, True, 4, False),
+    ],
+)
+def test_attention_is_written_out_where_the_kernels_backward_pass_is_slow(
+    monkeypatch, dtype, gradients, keys, written_out
+):
+    called = []
+    monkeypatch.setattr(fast, "scaled_dot_product_attention", lambda *_: called.append("formula") or (None, None))
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *_: called.append("kernel"))
+    key = torch.zeros(1, 1, keys, 2, dtype=dtype)
+    with torch.set_grad_enabled(gradients):
+        fast.attention(key[:, :, :1], key, key)
+    assert called == ["formula" if written_out else "kernel"]

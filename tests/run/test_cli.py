@@ -1,3 +1,4 @@
+import io
 import json
 import os
 import re
@@ -6,6 +7,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -529,3 +531,66 @@ def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, mo
     stdin(b"Ein Hund.\nZwei Hunde.\n")
     assert run("translate", tmp_path, "--device", "cpu") == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_settings_given_twice_add_up(tmp_path, monkeypatch):
+    configs = []
+    monkeypatch.setattr(cli, "train_translator", lambda _folder, config, *_: configs.append(config))
+    given = ["--model", "num_layers=1", "--model", "d_ff=32", "attention_bias=True", "--training", "num_steps=7"]
+    assert run("train", tmp_path, "--device", "cpu", *given, "--training", "max_grad_norm=None") == 0
+    assert configs[0].model == {"num_layers": 1, "d_ff": 32, "attention_bias": True}
+    assert (configs[0].training.num_steps, configs[0].training.max_grad_norm) == (7, None)
+
+
+def test_a_packed_translator_is_not_trained_over(tmp_path, capsys):
+    (tmp_path / "model.safetensors").touch()
+    assert run("train", tmp_path, "--device", "cpu") == 2
+    assert (
+        f"{tmp_path} holds a trained translator; add --resume to go on, or name another folder"
+        in capsys.readouterr().err
+    )
+
+
+def test_an_unknown_tokenizer_is_refused_before_the_corpus_is_read(tmp_path, capsys):
+    assert run("train", tmp_path / "run", "--device", "cpu", "--tokenizer", "word") == 2
+    assert "tokenizer = 'word' is not one of 'bpe', 'spacy', 'space'" in capsys.readouterr().err
+
+
+def test_hypotheses_are_not_written_to_a_folder(tmp_path, capsys):
+    assert run("evaluate", "number_words_en_de", "--device", "cpu", "--output", tmp_path) == 2
+    assert f"{tmp_path} is a folder; name a file in it" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full, as Linux has it")
+def test_a_full_disk_is_an_error_message(translator, capsys, monkeypatch):
+    """The output waits in a buffer: the interpreter would find out at its exit."""
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert run("evaluate", translator, "--device", "cpu", "--split", "val") == 2
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_training_that_lost_the_reader_of_its_progress_does_not_look_finished(tmp_path, monkeypatch):
+    def stopped(*_):
+        raise BrokenPipeError
+
+    discarded = []
+    monkeypatch.setattr(cli, "train_translator", stopped)
+    monkeypatch.setattr(cli, "_discard", discarded.append)
+    assert run("train", tmp_path, "--device", "cpu") == 141
+    assert discarded == [sys.stdout, sys.stderr]
+
+
+def test_translations_are_utf_8_in_every_locale(stdin, monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    stdin(b"five\n")
+    assert run("translate", "number_words_en_de", "--device", "cpu") == 0
+    assert raw.getvalue().decode("utf-8") == "fünf\n"
+
+
+def test_a_closed_standard_error_does_not_turn_output_into_warnings(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stderr", None)
+    assert run("evaluate", "number_words_en_de", "--device", "cpu", "--data", "no such file") == 2
+    sys.stderr.close()
+    assert capsys.readouterr().out == ""

@@ -3,6 +3,7 @@ import hashlib
 import http.client
 import shutil
 import urllib.error
+from pathlib import Path
 
 import pytest
 
@@ -175,3 +176,15 @@ def test_a_split_by_english_sentence_ignores_marks_and_capitals():
 def test_unknown_names_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         load_pairs(*arguments)
+
+
+def test_processes_that_download_at_once_do_not_meet_in_one_file(tmp_path, monkeypatch):
+    source = tmp_path / "there"
+    source.write_bytes(b"corpus")
+    monkeypatch.setattr(corpora.os, "getpid", iter(range(99)).__next__)
+    kept = []
+    monkeypatch.setattr(Path, "replace", lambda part, path: kept.append(part.name) or part.rename(path))
+    for _ in range(2):
+        corpora.fetch(tmp_path / "here", source.as_uri(), hashlib.sha256(b"corpus").hexdigest())
+        (tmp_path / "here").unlink()
+    assert kept == ["here.0.part", "here.1.part"]

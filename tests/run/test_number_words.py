@@ -99,3 +99,10 @@ def test_the_corpus_is_the_same_every_time_and_reads_both_ways():
     forth = load_pairs("number_words", "val", "en", "de")
     back = load_pairs("number_words", "val", "de", "en")
     assert [(b, a) for a, b in back] == forth
+
+
+def test_splits_and_sizes_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="split = 'valid' is not one of 'train', 'val', 'test'"):
+        number_pairs("valid")
+    with pytest.raises(ValueError, match="train_size = 1000000, held_out = 1000: together at most 500000 numbers"):
+        number_pairs("train", train_size=1_000_000)

@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import os
 from collections import Counter
 
 import pytest
@@ -61,6 +62,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
         (b"a\n", b"x\ny\nz", "lines: 1 in .*a.fr, 3 in .*b.cs; .* but line 2 of .*b.cs has no partner"),
         (b"a\n\nc\n", b"x\ny\nz\n", r"a.fr, line 2 is empty; delete the pair, or clean \(--clean\)"),
         (b"a\nb\n", b"x\n \t \n", "b.cs, line 2 is empty"),
+        (b"\xef\xbb\xbfab\xff\n", b"x\n", "a.fr, line 1, byte 6: 0xff is not UTF-8"),
         (b"a\nb \xe9t\xe9\n", b"x\ny\n", "a.fr, line 2, byte 3: 0xe9 is not UTF-8; convert the file, as with iconv"),
         ("a\nb\n".encode("utf-16"), b"x\ny\n", "a.fr, line 1, byte 1: 0xff is not UTF-8"),
     ],
@@ -260,3 +262,17 @@ def test_settings_that_do_not_fit_the_files_leave_nothing_behind(numbers, tmp_pa
     assert run("train", tmp_path / "new", *given, "--device", "cpu") == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_blank_line_of_a_tab_separated_file_is_an_empty_pair(tmp_path):
+    file = written(tmp_path, "c.tsv", ["a\tb", "", "c\td"])
+    assert list(TextPairs([file], empty=True)) == [("a", "b"), ("", ""), ("c", "d")]
+    with pytest.raises(ValueError, match=r"c.tsv, line 2, source is empty; delete the pair, or clean"):
+        list(TextPairs([file]))
+
+
+@pytest.mark.posix
+def test_a_pipe_is_no_corpus(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert run("train", tmp_path / "run", "--data", tmp_path / "pipe", *LANGUAGES) == 2
+    assert "pipe is no regular file, and a corpus is read several times; write it to a file" in capsys.readouterr().err

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from transformer_lib.run.training_run import only_writer
+from transformer_lib import TransformerConfig
+from transformer_lib.run.training_run import check_token_counts, only_writer
 
 HOLDER = """
 import sys
@@ -47,3 +48,26 @@ def test_the_hold_ends_with_a_killed_process(tmp_path):
         process.wait()
     with only_writer(tmp_path / "run"):
         pass
+
+
+def test_an_empty_folder_that_was_there_before_stays(tmp_path):
+    with only_writer(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        (TransformerConfig(vocabulary_size=9), "batch_tokens = 5"),
+        (TransformerConfig(vocabulary_size=9, positions="learned", max_positions=4), "max_positions = 4"),
+    ],
+)
+def test_a_pair_that_is_too_long_is_shown_before_the_first_step(config, limit):
+    pairs, ids = [("a b", "x"), ("c d e f g", "y")], [([4, 5], [6]), ([4] * 5, [6])]
+    check_token_counts("validation", pairs[:1], ids[:1], config, 5)
+    with pytest.raises(
+        ValueError,
+        match=f"the validation pair that begins 'c d e f g' has 6 tokens on a side, more than {limit}; raise",
+    ):
+        check_token_counts("validation", pairs, ids, config, 5)
