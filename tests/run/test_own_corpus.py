@@ -4,6 +4,8 @@ import gzip
 import itertools
 import json
 import os
+import shutil
+import sys
 from collections import Counter
 
 import pytest
@@ -212,23 +214,24 @@ def test_a_run_says_what_was_left_out_and_held_out(numbers, tmp_path, capsys):
 
 
 def test_a_resumed_run_notices_changed_files_and_follows_moved_ones(trained, numbers, tmp_path, capsys):
+    folder = shutil.copytree(trained, tmp_path / "run")
     moved = [written(tmp_path, f"{file.name}.gz", file.read_text("utf-8").splitlines()) for file in numbers]
     more = ["--resume", "--device", "cpu", "--training"]
-    assert run("train", trained, "--data", *moved, *more, "num_steps=3") == 0
-    assert RunConfig.read(trained).data == [str(file) for file in moved]
-    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+    assert run("train", folder, "--data", *moved, *more, "num_steps=3") == 0
+    assert RunConfig.read(folder).data == [str(file) for file in moved]
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     lines = gzip.decompress(moved[1].read_bytes()).splitlines()
     moved[1].write_bytes(gzip.compress(b"\n".join([*lines[1:], lines[0]])))
-    assert run("train", trained, *more, "num_steps=4") == 2
+    assert run("train", folder, *more, "num_steps=4") == 2
     said = capsys.readouterr().err
     assert f"{moved[0]} and {moved[1]} changed since the run began: sha256 " in said
     assert "put the old content back, or train into another folder" in said
-    assert run("evaluate", trained, "--device", "cpu") == 2
-    assert run("train", trained, *more, "num_steps=4", "--clean", "--max-ratio", 3, "--data", *numbers) == 2
+    assert run("evaluate", folder, "--device", "cpu") == 2
+    assert run("train", folder, *more, "num_steps=4", "--clean", "--max-ratio", 3, "--data", *numbers) == 2
     assert "max_ratio = 3.0 (was 4.0): a resumed run keeps its settings" in capsys.readouterr().err
-    assert run("train", trained, *more, "num_steps=4", "--data", "number_words") == 2
+    assert run("train", folder, *more, "num_steps=4", "--data", "number_words") == 2
     assert "data = 'number_words' (was 'own files')" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
 def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
