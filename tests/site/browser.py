@@ -1,7 +1,6 @@
 """What the tests of the built site share: its pages, a page opened and settled, what goes wrong on it."""
 
 import os
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,17 +9,13 @@ import pytest
 from playwright.sync_api import Page
 
 from workshop.site.book_index import pages_in_order
+from workshop.site.chromium import SETTLED
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 CHAPTERS = [path.relative_to(ROOT).with_suffix(".html").as_posix() for path in pages_in_order(ROOT)]
 API = ["book/literature.html", "book/api.html", "book/api_tools.html"]  # pages without cells, so without a notebook
 PAGES = [*CHAPTERS, *API, "search.html", "genindex.html"]
-# True once MathJax has finished and every chart is drawn or has failed.
-SETTLED = """async () => {
-  if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
-  return [...document.querySelectorAll('.vega-chart')].every(c => c.querySelector('svg.marks, canvas.marks, .error'));
-}"""
 DRAWN_IN = "theme => [...document.querySelectorAll('.vega-chart')].every(chart => chart.dataset.drawn === theme)"
 # A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
@@ -32,11 +27,6 @@ def unavailable(reason: str) -> None:
     if os.environ.get("TRANSFORMER_LIB_REQUIRE_BROWSER") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
-
-
-def chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
 
 
 def recorded(page: Page, origin: str) -> list[str]:

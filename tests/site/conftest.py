@@ -12,18 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import SITE, chromium, unavailable
-from playwright.sync_api import BrowserContext, sync_playwright
+from browser import SITE, unavailable
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-CHROMIUM_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+from workshop.site.chromium import ARGUMENTS, chromium
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +44,7 @@ def origins(site: Path) -> Iterator[dict[str, str]]:
 
 # Of a module, not of the session: Playwright's event loop would stand in the way of other tests that have their own.
 @pytest.fixture(scope="module")
-def context(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
     """A browser with a fresh profile."""
     path = chromium()
     if path is None:
@@ -61,9 +53,16 @@ def context(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Br
         context = playwright.chromium.launch_persistent_context(
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
-            args=CHROMIUM_ARGUMENTS,
+            args=ARGUMENTS,
             viewport={"width": 1280, "height": 900},
         )
         context.set_default_timeout(120_000)  # beside other work a page takes its time
         yield context
         context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    yield page
+    page.close()

@@ -5,11 +5,11 @@ Needs `make book` and Chromium, as conftest.py says.
 
 import pytest
 import torch
-from browser import SETTLED
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib import scaled_dot_product_attention
 from transformer_lib.attention import masked_softmax
+from workshop.site.chromium import SETTLED
 
 pytestmark = pytest.mark.slow
 

@@ -2,17 +2,15 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
 import torch
-from browser import chromium, unavailable
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from transformer_lib.plots import COLOURS as CHART_COLOURS
 from workshop.site import book_charts
@@ -59,16 +57,11 @@ FAULTS = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def blank() -> Iterator[Page]:
-    """An empty page of a browser."""
-    path = chromium()
-    if path is None:
-        unavailable("Chromium is not installed: nothing can be measured")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser.new_page(viewport={"width": 390, "height": 900})
-        browser.close()
+def faults(page: Page, drawing: str) -> list[str]:
+    """What lies on the words of a drawing, on a phone's screen."""
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.set_content(drawing)
+    return page.evaluate(FAULTS)
 
 
 def tree(name: str) -> ET.Element:
@@ -177,13 +170,12 @@ def test_the_lookup_shows_what_attention_computes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_lies_on_the_words(blank: Page, name: str) -> None:
-    blank.set_content((FOLDER / f"{name}.svg").read_text("utf-8"))
-    assert blank.evaluate(FAULTS) == []
+def test_nothing_lies_on_the_words(page: Page, name: str) -> None:
+    assert faults(page, (FOLDER / f"{name}.svg").read_text("utf-8")) == []
 
 
 @pytest.mark.slow
-def test_a_drawing_with_faults_is_found_out(blank: Page) -> None:
+def test_a_drawing_with_faults_is_found_out(page: Page) -> None:
     bad = Canvas("Bad", "", [], "")
     bad.text(100, 60, "crossed out")
     bad.arrow((50, 56), (150, 56))
@@ -191,8 +183,7 @@ def test_a_drawing_with_faults_is_found_out(blank: Page) -> None:
     bad.text(104, 92, "another")
     bad.box(200, 130, 40, 20, "far too long for it")
     bad.text(350, 160, "cut off")
-    blank.set_content(bad.svg("bad"))
-    kinds = {fault.split(":")[0] for fault in blank.evaluate(FAULTS)}
+    kinds = {fault.split(":")[0] for fault in faults(page, bad.svg("bad"))}
     assert kinds == {"a line through", "on each other", "over the edge of a box", "outside"}
 
 
