@@ -4,15 +4,11 @@ Without one of them the tests are skipped; TRANSFORMER_LIB_REQUIRE_BROWSER=1 tur
 the browser where it is not found.
 """
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import SITE, unavailable
+from browser import SITE, served, unavailable
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from workshop.site.chromium import ARGUMENTS, chromium
@@ -25,21 +21,11 @@ def site() -> Path:
     return SITE
 
 
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def origins(site: Path) -> Iterator[dict[str, str]]:
     """The site as a server gives it and as files."""
-    handler = functools.partial(QuietHandler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield {"http": f"http://127.0.0.1:{server.server_port}/", "file": f"{site.as_uri()}/"}
-        server.shutdown()
-        thread.join()
+    with served(site) as origin:
+        yield {"http": origin, "file": f"{site.as_uri()}/"}
 
 
 # Of a module, not of the session: Playwright's event loop would stand in the way of other tests that have their own.
