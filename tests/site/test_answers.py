@@ -29,13 +29,6 @@ FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violati
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no storage'); }})"
 
 
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    page = context.new_page()
-    yield page
-    page.close()
-
-
 def opened_once(context: BrowserContext, address: str) -> Iterator[Page]:
     """One page for many cases: its form takes any number of answers."""
     page = context.new_page()

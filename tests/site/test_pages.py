@@ -154,8 +154,7 @@ def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in FROM_FILES else pytest.mark.deep) for name in PAGES]
 )
-def test_a_page_opens_from_a_file_dark_and_narrow(context: BrowserContext, origins: dict[str, str], name: str) -> None:
-    page = context.new_page()
+def test_a_page_opens_from_a_file_dark_and_narrow(page: Page, origins: dict[str, str], name: str) -> None:
     faults = recorded(page, origins["file"])
     page.set_viewport_size({"width": 390, "height": 900})
     opened(page, origins["file"] + name, "dark")
@@ -163,7 +162,6 @@ def test_a_page_opens_from_a_file_dark_and_narrow(context: BrowserContext, origi
     unfolded(page)
     assert_whole(page.evaluate(FACTS), "dark", 390)
     assert faults == []
-    page.close()
 
 
 def test_charts_and_listings_are_legible(visit: Visit) -> None:
@@ -205,9 +203,8 @@ def test_paper_shows_the_page_and_nothing_else(visit: Visit) -> None:
         assert visit.paper == {"furniture": [], "titles": 1, "outside": [], "cut": []}
 
 
-def test_axe_sees_a_fault(context: BrowserContext, origins: dict[str, str]) -> None:
+def test_axe_sees_a_fault(page: Page, origins: dict[str, str]) -> None:
     """A page with faults of its own: pale text, a picture without a text, a field without a label."""
-    page = context.new_page()
     opened(page, origins["http"] + "search.html")
     page.evaluate(AXE)
     page.evaluate(
@@ -215,5 +212,4 @@ def test_axe_sees_a_fault(context: BrowserContext, origins: dict[str, str]) -> N
         '\'<p style="color:#bbb;background:#fff">pale</p><img src="_static/favicon.svg"><input>\')'
     )
     found = {line.split(":")[0] for line in page.evaluate(FINDINGS)}
-    page.close()
     assert {"color-contrast", "image-alt", "label"} <= found

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from browser import served
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import Page
 
 from workshop.site import release, versions
 from workshop.site.address import configured
@@ -227,8 +227,7 @@ def host(published: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_reader_goes_by_keys_to_the_same_page_of_another_version(context: BrowserContext, host: str) -> None:
-    page = context.new_page()
+def test_a_reader_goes_by_keys_to_the_same_page_of_another_version(page: Page, host: str) -> None:
     page.goto(f"{host}latest/book/masks.html")
     summary = page.locator(".book-versions summary")
     assert summary.inner_text() == "Version: v0.10"
@@ -244,4 +243,3 @@ def test_a_reader_goes_by_keys_to_the_same_page_of_another_version(context: Brow
     page.locator(".book-versions summary").click()
     page.locator(".book-versions a").first.click()
     page.wait_for_url(f"{host}book/masks.html")
-    page.close()

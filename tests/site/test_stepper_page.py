@@ -62,16 +62,14 @@ def shape_of(trace: dict[str, Any], value: list[Any]) -> str:
 
 
 def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
-    context: BrowserContext, origins: dict[str, str]
+    page: Page, origins: dict[str, str]
 ) -> None:
-    page = context.new_page()
     page.goto(origins["http"] + "book/encoder_decoder.html", wait_until="load")
     urls = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
     assert not [url for url in urls if "forward_trace" in url]
     size = len(gzip.compress(SCRIPT.read_bytes(), 6))
     assert f"{round(size / 1000)} kB" in page.inner_text("#live-stepper .live-load button")
     assert page.is_hidden("#live-stepper .live-bench")
-    page.close()
 
 
 @pytest.mark.parametrize("kind", ["http", "file"])
@@ -215,10 +213,7 @@ def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, A
     begun.evaluate("document.querySelector('.step-numbers').open = false")
 
 
-def test_what_stops_the_loading_is_said_and_can_be_tried_again(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
+def test_what_stops_the_loading_is_said_and_can_be_tried_again(page: Page, origins: dict[str, str]) -> None:
     page.route("**/live/forward_trace.js", lambda route: route.abort())
     page.goto(origins["http"] + "book/encoder_decoder.html", wait_until="load")
     page.click("#live-stepper .live-load button")
@@ -228,7 +223,6 @@ def test_what_stops_the_loading_is_said_and_can_be_tried_again(
     page.unroute("**/live/forward_trace.js")
     page.click("#live-stepper .live-load button")
     page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
-    page.close()
 
 
 def test_on_paper_one_sentence_stands_in_its_place(begun: Page) -> None:

@@ -223,17 +223,13 @@ def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origi
         assert float(healthy) > 0 < float(broken) != float(healthy)
 
 
-def test_what_stops_the_loading_is_said_and_can_be_tried_again(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
+def test_what_stops_the_loading_is_said_and_can_be_tried_again(page: Page, origins: dict[str, str]) -> None:
     page.route("**/live/training.js", lambda route: route.abort())
     page.goto(origins["http"] + "book/index.html", wait_until="load")
     page.click(".live-load button")
     page.wait_for_function("document.querySelector('.live-status').textContent.includes('did not arrive')")
     page.unroute("**/live/training.js")
     begun(page)
-    page.close()
 
 
 def test_every_control_has_a_name(loaded: Page) -> None:
