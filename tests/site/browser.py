@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
 from workshop.site.book_index import pages_in_order
 from workshop.site.chromium import SETTLED
@@ -77,11 +77,28 @@ def recorded(page: Page, origin: str) -> list[str]:
     return faults
 
 
+def choose(page: Page, theme: str) -> None:
+    """Open what comes in a theme: without a choice of its own the book writes a warning on a first visit."""
+    page.add_init_script(f"for (const key of ['mode', 'theme']) localStorage.setItem(key, '{theme}');")
+
+
 def opened(page: Page, url: str, theme: str = "light") -> None:
     """Open a page in a theme and wait until it is drawn."""
-    page.add_init_script(f"for (const key of ['mode', 'theme']) localStorage.setItem(key, '{theme}');")
+    choose(page, theme)
     page.goto(url, wait_until="load")
     page.wait_for_function(SETTLED)
+
+
+@contextmanager
+def visited(context: BrowserContext, origin: str, name: str) -> Iterator[Page]:
+    """A page of the book before anything is pressed. When it is left, nothing must have gone wrong on it."""
+    page = context.new_page()
+    faults = recorded(page, origin)
+    choose(page, "light")
+    page.goto(f"{origin}book/{name}.html", wait_until="load")
+    yield page
+    page.close()
+    assert faults == []
 
 
 def unfolded(page: Page) -> None:

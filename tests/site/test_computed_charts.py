@@ -5,11 +5,11 @@ Needs `make book` and Chromium, as conftest.py says.
 
 import pytest
 import torch
-from playwright.sync_api import BrowserContext, Page
+from browser import opened
+from playwright.sync_api import Page
 
 from transformer_lib import scaled_dot_product_attention
 from transformer_lib.attention import masked_softmax
-from workshop.site.chromium import SETTLED
 
 pytestmark = pytest.mark.slow
 
@@ -31,14 +31,6 @@ WRITTEN = f"""title => {{
 }}"""
 
 
-def opened(context: BrowserContext, url: str, title: str) -> Page:
-    page = context.new_page()
-    page.goto(url, wait_until="load")
-    page.wait_for_function(SETTLED, timeout=20_000)
-    assert title in page.content()
-    return page
-
-
 def shown(page: Page, title: str, settings: dict[str, float | bool], expected: list[str]) -> list[str]:
     """The texts of the chart's marks, once its controls are set and it had time to draw."""
     for label, value in settings.items():
@@ -50,9 +42,9 @@ def shown(page: Page, title: str, settings: dict[str, float | bool], expected: l
     return found
 
 
-def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:
+def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
     title = "The four steps of attention"
-    page = opened(context, origins["http"] + "book/attention.html", title)
+    opened(page, f"{origins['http']}book/attention.html")
     key = torch.tensor([[0.0, 1], [1, 0], [0, 0]])
     value = torch.tensor([[0.0, 4], [7, 0], [0, 0]])
     for first, second in ((2.0, 2.0), (4.0, -3.5), (-1.5, 0.5)):
@@ -66,12 +58,11 @@ def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origi
     softer = (dots / 8).softmax(dim=0)
     found = shown(page, title, {"Under the root": 64}, [])
     assert found[6:9] == [f"{weight:.2f}" for weight in softer]
-    page.close()
 
 
-def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:
+def test_masks_for_keys_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
     title = "Three ways to hide a key"
-    page = opened(context, origins["http"] + "book/masks.html", title)
+    opened(page, f"{origins['http']}book/masks.html")
     for third, hidden in ((2.0, (False, False, True)), (-3.5, (True, False, True)), (1.5, (False, False, False))):
         scores, seen = torch.tensor([-3.0, -4.0, third]), ~torch.tensor(hidden)
         ways = [(scores * seen).softmax(0), scores.softmax(0) * seen, masked_softmax(scores[None], seen[None])[0]]
@@ -87,4 +78,3 @@ def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dic
         assert shown(page, title, settings, expected) == expected
     everything = shown(page, title, {f"Hide key {i}": True for i in (1, 2, 3)}, [])
     assert everything[8:11] == ["0 / 0  hidden"] * 3
-    page.close()

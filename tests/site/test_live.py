@@ -9,13 +9,12 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from browser import SITE, TRANSITIONS, recorded
+from browser import SITE, TRANSITIONS, visited
 from edited import Switches, edited, settings
 from playwright.sync_api import BrowserContext, Page
 
@@ -56,30 +55,17 @@ SETTLED = """() => {
 }"""
 
 
-@contextmanager
-def visited(browser: BrowserContext, origin: str) -> Iterator[Page]:
-    """The page before anything is pressed. When it is left, nothing must have gone wrong on it."""
-    page = browser.new_page()
-    faults = recorded(page, origin)
-    # Without a choice of its own the theme writes a warning on a first visit.
-    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
-    page.goto(origin + "book/live.html", wait_until="load")
-    yield page
-    page.close()
-    assert faults == []
-
-
 @pytest.fixture
 def page(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page as a server gives it."""
-    with visited(context, origins["http"]) as page:
+    with visited(context, origins["http"], "live") as page:
         yield page
 
 
 @pytest.fixture(scope="module")
 def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page with number words loaded in it, and all models at hand as `translators`."""
-    with visited(context, origins["http"]) as page:
+    with visited(context, origins["http"], "live") as page:
         page.click(".live-load button")
         page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
         page.evaluate(
@@ -439,7 +425,7 @@ def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: 
 
 
 def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, str]) -> None:
-    with visited(context, origins["file"]) as page:
+    with visited(context, origins["file"], "live") as page:
         page.click(".live-load button")
         page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
         page.click(".live-text [type=submit]")

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import API, CHAPTERS, ROOT, Links, recorded, unavailable
+from browser import API, CHAPTERS, ROOT, Links, choose, recorded, unavailable
 from PIL import Image
 from playwright.sync_api import Page
 
@@ -207,7 +207,7 @@ def test_the_whole_book_is_offered_where_it_exists(site: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["http", "file"])
 def test_search_finds_a_chapter_without_a_network(page: Page, origins: dict[str, str], kind: str) -> None:
-    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
+    choose(page, "light")
     faults = recorded(page, origins[kind])
     page.goto(f"{origins[kind]}search.html?q=label+smoothing")
     page.wait_for_selector("#search-results li a", timeout=20_000)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browser import ROOT, SITE, recorded, thinned, turned
+from browser import ROOT, SITE, thinned, turned, visited
 from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
@@ -30,22 +30,18 @@ def trace(site: object) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(browser: BrowserContext, origin: str) -> Iterator[Page]:
-    """The chapter, with the stepper begun by keyboard. When it is left, nothing must have gone wrong on it."""
-    page = browser.new_page()
-    faults = recorded(page, origin)
-    page.goto(f"{origin}book/encoder_decoder.html", wait_until="load")
-    page.focus("#live-stepper .live-load button")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
-    yield page
-    page.close()
-    assert faults == []
+def stepper(context: BrowserContext, origin: str) -> Iterator[Page]:
+    """The chapter, with the stepper begun by keyboard."""
+    with visited(context, origin, "encoder_decoder") as page:
+        page.focus("#live-stepper .live-load button")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
+        yield page
 
 
 @pytest.fixture(scope="module")
 def begun(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    with opened(context, origins["http"]) as page:
+    with stepper(context, origins["http"]) as page:
         yield page
 
 
@@ -76,7 +72,7 @@ def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
 def test_arrow_keys_go_through_every_step_and_back(
     context: BrowserContext, origins: dict[str, str], kind: str, trace: dict[str, Any]
 ) -> None:
-    with opened(context, origins[kind]) as page:
+    with stepper(context, origins[kind]) as page:
         assert page.evaluate("document.activeElement.className").endswith("step-forward")
         page.keyboard.press("ArrowLeft")
         for number, step in enumerate(trace["steps"]):

@@ -6,13 +6,12 @@ Needs `make book` and Chromium, as conftest.py says. What the graphs compute is 
 import gzip
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from browser import SITE, recorded
+from browser import SITE, visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib import Transformer
@@ -26,18 +25,6 @@ pytestmark = pytest.mark.slow
 STATIC = "document.getElementById('live-training').dataset.static"
 STEP = "+document.querySelector('.live-figures').textContent.split(' ')[1]"
 LOSSES = "document.querySelector('.live-figures').textContent.split(' · ')[1]"
-
-
-@contextmanager
-def visited(browser: BrowserContext, origin: str, name: str) -> Iterator[Page]:
-    """A page before anything is pressed. When it is left, nothing must have gone wrong on it."""
-    page = browser.new_page()
-    faults = recorded(page, origin)
-    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
-    page.goto(f"{origin}book/{name}.html", wait_until="load")
-    yield page
-    page.close()
-    assert faults == []
 
 
 def begun(page: Page) -> None:
