@@ -22,6 +22,9 @@ CHAPTERS = [path.relative_to(ROOT).with_suffix(".html").as_posix() for path in p
 API = ["book/literature.html", "book/api.html", "book/api_tools.html"]  # pages without cells, so without a notebook
 PAGES = [*CHAPTERS, *API, "search.html", "genindex.html"]
 DRAWN_IN = "theme => [...document.querySelectorAll('.vega-chart')].every(chart => chart.dataset.drawn === theme)"
+AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")  # never served
+FINDINGS = """async selector => (await axe.run(selector ?? document, {resultTypes: ['violations'], preload: false}))
+  .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))"""
 # A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
   document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))])"""
@@ -125,6 +128,13 @@ def thinned(page: Page, part: str) -> None:
           .filter(one => !one.closest(part)).forEach(one => one.remove())""",
         part,
     )
+
+
+def axe_findings(page: Page, selector: str | None = None) -> list[str]:
+    """What axe finds on a page, or on a part of it."""
+    if not page.evaluate("'axe' in globalThis"):
+        page.evaluate(AXE)
+    return page.evaluate(FINDINGS, selector)
 
 
 class Links(HTMLParser):

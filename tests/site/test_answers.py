@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import ROOT, recorded, thinned, turned, visited
+from browser import ROOT, axe_findings, recorded, thinned, turned, visited
 from playwright.sync_api import BrowserContext, Locator, Page
 
 from workshop.course.check_probe import Answer, Check
@@ -23,9 +23,6 @@ PAGES = [read_page(path) for path in pages_in_order(ROOT)]
 ASKING = {page.name: page for page in PAGES if any(map(is_asked, exercises_of(page)))}
 FORM = "form.answer[data-question={}]"
 MASKS = FORM.format("ex-masks-predict")
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
-FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
-  .violations.map(({id, nodes}) => `${id}: ${nodes.map(n => n.html).join(' ')}`)"""
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no storage'); }})"
 
 
@@ -170,8 +167,7 @@ def test_axe_finds_nothing_in_an_answered_form(masks: Page, theme: str, width: i
     thinned(masks, "form.answer")
     turned(masks, theme, width)
     assert remark(masks.locator(MASKS), (answer,), [])
-    masks.evaluate(AXE)
-    assert masks.evaluate(FINDINGS, MASKS) == []
+    assert axe_findings(masks, MASKS) == []
     assert masks.evaluate("document.documentElement.scrollWidth") <= width
 
 

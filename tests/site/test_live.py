@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import torch
-from browser import SITE, TRANSITIONS, visited
+from browser import SITE, TRANSITIONS, axe_findings, visited
 from edited import Switches, edited, settings
 from playwright.sync_api import BrowserContext, Page
 
@@ -30,9 +30,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de", "parser_en_en")
 STATIC = "document.getElementById('live-translator').dataset.static"
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
-FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
-  .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target}: ${node.failureSummary}`))"""
 ODD = [
     "",
     " ",
@@ -415,11 +412,10 @@ def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: 
     loaded.evaluate("document.querySelectorAll('.live-surgery details').forEach(box => { box.open = true; })")
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert loaded.evaluate(wide) == 0
-    loaded.evaluate(AXE)
     for theme in ("light", "dark"):
         loaded.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
         loaded.evaluate(TRANSITIONS)
-        assert loaded.evaluate(FINDINGS, "#live-translator") == []
+        assert axe_findings(loaded, "#live-translator") == []
     loaded.evaluate("document.documentElement.dataset.theme = 'light'")
     loaded.set_viewport_size({"width": 1280, "height": 900})
 

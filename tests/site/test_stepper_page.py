@@ -10,14 +10,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browser import ROOT, SITE, thinned, turned, visited
+from browser import SITE, axe_findings, thinned, turned, visited
 from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
 
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
-FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
-  .violations.map(({id, nodes}) => `${id}: ${nodes.map(n => n.html).join(' ')}`)"""
 SCRIPT = SITE / "_static" / "live" / "forward_trace.js"
 STEP = "Number(document.querySelector('.live-status').textContent.split(' ')[1]) - 1"
 MARKED = "[...document.querySelectorAll('[aria-current=step][data-number]')].map(line => Number(line.dataset.number))"
@@ -200,11 +197,10 @@ def test_a_call_with_several_values_shows_the_chosen_one(begun: Page, trace: dic
 def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, Any], theme: str, width: int) -> None:
     turned(begun, theme, width)
     thinned(begun, "#live-stepper")
-    begun.evaluate(AXE)
     begun.evaluate("document.querySelector('.step-numbers').open = true")
     for number in range(0, len(trace["steps"]), 17):
         go(begun, number)
-        assert begun.evaluate(FINDINGS, "#live-stepper") == [], number
+        assert axe_findings(begun, "#live-stepper") == [], number
         assert begun.evaluate("document.documentElement.scrollWidth") <= width
     begun.evaluate("document.querySelector('.step-numbers').open = false")
 
