@@ -137,6 +137,17 @@ def axe_findings(page: Page, selector: str | None = None) -> list[str]:
     return page.evaluate(FINDINGS, selector)
 
 
+def rgb(colour: str) -> list[float]:
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """The ratio of WCAG 2: from 1 for the same colour to 21 for black on white."""
+    linear = [[c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour] for colour in (one, other)]
+    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
+    return (high + 0.05) / (low + 0.05)
+
+
 class Links(HTMLParser):
     """The ids of a page and the addresses it names."""
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from browser import contrast, rgb
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
@@ -72,17 +73,6 @@ def palettes() -> dict[str, dict[str, str]]:
     """Role → colour, in each scheme of the book."""
     css = (STATIC / "book.css").read_text("utf-8")
     return {"light": COLOURS, "dark": dict(re.findall(r"--drawing-(\w+): (#[0-9a-f]{6});", css))}
-
-
-def rgb(colour: str) -> list[float]:
-    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-
-
-def contrast(one: list[float], other: list[float]) -> float:
-    """The ratio of WCAG 2: from 1 for the same colour to 21 for black on white."""
-    linear = [[c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour] for colour in (one, other)]
-    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
-    return (high + 0.05) / (low + 0.05)
 
 
 def mixed(colour: str, ground: str, share: float) -> list[float]:
