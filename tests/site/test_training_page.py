@@ -39,7 +39,6 @@ def paused(page: Page) -> int:
     page.focus(".live-go")
     page.keyboard.press("Enter")
     page.wait_for_function("/^Paused at step/.test(document.querySelector('.live-status').textContent)")
-    page.wait_for_timeout(300)
     return page.evaluate(STEP)
 
 
@@ -164,7 +163,6 @@ def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(context: BrowserContex
         begun(page)
         page.evaluate(turn, True)
         page.wait_for_function("/was hidden/.test(document.querySelector('.live-status').textContent)")
-        page.wait_for_timeout(1000)
         stopped_at = page.evaluate(STEP)
         page.wait_for_timeout(500)
         assert page.evaluate(STEP) == stopped_at
