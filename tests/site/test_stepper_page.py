@@ -3,7 +3,6 @@
 Needs what conftest.py says. What the trace holds is the matter of test_forward_trace.py.
 """
 
-import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,17 +51,6 @@ def shape_of(trace: dict[str, Any], value: list[Any]) -> str:
     sizes = trace["tensors"][value[1]]["shape"]
     named = [axis if axis == str(size) else f"{axis}={size}" for axis, size in zip(value[2], sizes, strict=True)]
     return f"{'returned' if value[0] == 'return' else value[0]} ({', '.join(named)})"
-
-
-def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
-    page: Page, origins: dict[str, str]
-) -> None:
-    page.goto(origins["http"] + "book/encoder_decoder.html", wait_until="load")
-    urls = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert not [url for url in urls if "forward_trace" in url]
-    size = len(gzip.compress(SCRIPT.read_bytes(), 6))
-    assert f"{round(size / 1000)} kB" in page.inner_text("#live-stepper .live-load button")
-    assert page.is_hidden("#live-stepper .live-bench")
 
 
 @pytest.mark.parametrize("kind", ["http", "file"])
@@ -203,18 +191,6 @@ def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, A
         assert axe_findings(begun, "#live-stepper") == [], number
         assert begun.evaluate("document.documentElement.scrollWidth") <= width
     begun.evaluate("document.querySelector('.step-numbers').open = false")
-
-
-def test_what_stops_the_loading_is_said_and_can_be_tried_again(page: Page, origins: dict[str, str]) -> None:
-    page.route("**/live/forward_trace.js", lambda route: route.abort())
-    page.goto(origins["http"] + "book/encoder_decoder.html", wait_until="load")
-    page.click("#live-stepper .live-load button")
-    page.wait_for_function(
-        "document.querySelector('#live-stepper .live-status').textContent.includes('did not arrive')"
-    )
-    page.unroute("**/live/forward_trace.js")
-    page.click("#live-stepper .live-load button")
-    page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
 
 
 def test_on_paper_one_sentence_stands_in_its_place(begun: Page) -> None:

@@ -3,7 +3,6 @@
 Needs `make book` and Chromium, as conftest.py says. What the graphs compute is the matter of test_training_graphs.py.
 """
 
-import gzip
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from browser import SITE, axe_findings, thinned, visited
+from browser import axe_findings, thinned, visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib import Transformer
@@ -48,17 +47,6 @@ def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     with visited(context, origins["http"], "training") as page:
         page.evaluate(f"async () => {{ globalThis.mine = await LiveTranslator.loadTraining({STATIC}); }}")
         yield page
-
-
-def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    with visited(context, origins["http"], "index") as page:
-        scripts = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
-        assert not [url for url in scripts if url.endswith(("onnxruntime.js", "ort.wasm.min.js", "live/training.js"))]
-        files = ("live/training.js", "live/onnxruntime.js", "vendor/onnxruntime/ort.wasm.min.js")
-        size = sum(len(gzip.compress((SITE / "_static" / file).read_bytes(), 6)) for file in files)
-        assert f"{round(size / 1000):,} kB" in page.inner_text(".live-load button")
 
 
 @pytest.mark.parametrize("kind", list(book_training.LEGENDS))
@@ -206,15 +194,6 @@ def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origi
         page.wait_for_function(f"{STEP} >= 1")
         healthy, broken = page.evaluate(LOSSES).removeprefix("loss ").split(" | ")
         assert float(healthy) > 0 < float(broken) != float(healthy)
-
-
-def test_what_stops_the_loading_is_said_and_can_be_tried_again(page: Page, origins: dict[str, str]) -> None:
-    page.route("**/live/training.js", lambda route: route.abort())
-    page.goto(origins["http"] + "book/index.html", wait_until="load")
-    page.click(".live-load button")
-    page.wait_for_function("document.querySelector('.live-status').textContent.includes('did not arrive')")
-    page.unroute("**/live/training.js")
-    begun(page)
 
 
 def test_axe_finds_nothing(loaded: Page) -> None:
