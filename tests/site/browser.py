@@ -1,27 +1,30 @@
 """What the tests of the built site share: its pages, a page opened and settled, what goes wrong on it."""
 
+import functools
+import http.server
 import os
-import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
 from workshop.site.book_index import pages_in_order
+from workshop.site.chromium import SETTLED
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
 CHAPTERS = [path.relative_to(ROOT).with_suffix(".html").as_posix() for path in pages_in_order(ROOT)]
 API = ["book/literature.html", "book/api.html", "book/api_tools.html"]  # pages without cells, so without a notebook
 PAGES = [*CHAPTERS, *API, "search.html", "genindex.html"]
-# True once MathJax has finished and every chart is drawn or has failed.
-SETTLED = """async () => {
-  if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
-  return [...document.querySelectorAll('.vega-chart')].every(c => c.querySelector('svg.marks, canvas.marks, .error'));
-}"""
 DRAWN_IN = "theme => [...document.querySelectorAll('.vega-chart')].every(chart => chart.dataset.drawn === theme)"
+AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")  # never served
+FINDINGS = """async selector => (await axe.run(selector ?? document, {resultTypes: ['violations'], preload: false}))
+  .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))"""
 # A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
   document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))])"""
@@ -34,9 +37,23 @@ def unavailable(reason: str) -> None:
     pytest.skip(reason)
 
 
-def chromium() -> str | None:
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
+class QuietHandler(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """A server of a folder: its address."""
+    handler = functools.partial(QuietHandler, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def recorded(page: Page, origin: str) -> list[str]:
@@ -63,11 +80,28 @@ def recorded(page: Page, origin: str) -> list[str]:
     return faults
 
 
+def choose(page: Page, theme: str) -> None:
+    """Open what comes in a theme: without a choice of its own the book writes a warning on a first visit."""
+    page.add_init_script(f"for (const key of ['mode', 'theme']) localStorage.setItem(key, '{theme}');")
+
+
 def opened(page: Page, url: str, theme: str = "light") -> None:
     """Open a page in a theme and wait until it is drawn."""
-    page.add_init_script(f"for (const key of ['mode', 'theme']) localStorage.setItem(key, '{theme}');")
+    choose(page, theme)
     page.goto(url, wait_until="load")
     page.wait_for_function(SETTLED)
+
+
+@contextmanager
+def visited(context: BrowserContext, origin: str, name: str) -> Iterator[Page]:
+    """A page of the book before anything is pressed. When it is left, nothing must have gone wrong on it."""
+    page = context.new_page()
+    faults = recorded(page, origin)
+    choose(page, "light")
+    page.goto(f"{origin}book/{name}.html", wait_until="load")
+    yield page
+    page.close()
+    assert faults == []
 
 
 def unfolded(page: Page) -> None:
@@ -94,6 +128,24 @@ def thinned(page: Page, part: str) -> None:
           .filter(one => !one.closest(part)).forEach(one => one.remove())""",
         part,
     )
+
+
+def axe_findings(page: Page, selector: str | None = None) -> list[str]:
+    """What axe finds on a page, or on a part of it."""
+    if not page.evaluate("'axe' in globalThis"):
+        page.evaluate(AXE)
+    return page.evaluate(FINDINGS, selector)
+
+
+def rgb(colour: str) -> list[float]:
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """The ratio of WCAG 2: from 1 for the same colour to 21 for black on white."""
+    linear = [[c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour] for colour in (one, other)]
+    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
+    return (high + 0.05) / (low + 0.05)
 
 
 class Links(HTMLParser):

@@ -4,26 +4,14 @@ Without one of them the tests are skipped; TRANSFORMER_LIB_REQUIRE_BROWSER=1 tur
 the browser where it is not found.
 """
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from browser import SITE, chromium, unavailable
-from playwright.sync_api import BrowserContext, sync_playwright
+from browser import SITE, served, unavailable
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-CHROMIUM_ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
+from workshop.site.chromium import ARGUMENTS, chromium
 
 
 @pytest.fixture(scope="module")
@@ -33,26 +21,16 @@ def site() -> Path:
     return SITE
 
 
-class QuietHandler(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def origins(site: Path) -> Iterator[dict[str, str]]:
     """The site as a server gives it and as files."""
-    handler = functools.partial(QuietHandler, directory=str(site))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield {"http": f"http://127.0.0.1:{server.server_port}/", "file": f"{site.as_uri()}/"}
-        server.shutdown()
-        thread.join()
+    with served(site) as origin:
+        yield {"http": origin, "file": f"{site.as_uri()}/"}
 
 
 # Of a module, not of the session: Playwright's event loop would stand in the way of other tests that have their own.
 @pytest.fixture(scope="module")
-def context(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
     """A browser with a fresh profile."""
     path = chromium()
     if path is None:
@@ -61,9 +39,16 @@ def context(site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Br
         context = playwright.chromium.launch_persistent_context(
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
-            args=CHROMIUM_ARGUMENTS,
+            args=ARGUMENTS,
             viewport={"width": 1280, "height": 900},
         )
         context.set_default_timeout(120_000)  # beside other work a page takes its time
         yield context
         context.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    yield page
+    page.close()

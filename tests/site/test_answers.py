@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import ROOT, recorded, thinned, turned
+from browser import ROOT, axe_findings, recorded, thinned, turned, visited
 from playwright.sync_api import BrowserContext, Locator, Page
 
 from workshop.course.check_probe import Answer, Check
@@ -23,35 +23,20 @@ PAGES = [read_page(path) for path in pages_in_order(ROOT)]
 ASKING = {page.name: page for page in PAGES if any(map(is_asked, exercises_of(page)))}
 FORM = "form.answer[data-question={}]"
 MASKS = FORM.format("ex-masks-predict")
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
-FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
-  .violations.map(({id, nodes}) => `${id}: ${nodes.map(n => n.html).join(' ')}`)"""
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no storage'); }})"
 
 
-@pytest.fixture
-def page(context: BrowserContext) -> Iterator[Page]:
-    page = context.new_page()
-    yield page
-    page.close()
-
-
-def opened_once(context: BrowserContext, address: str) -> Iterator[Page]:
-    """One page for many cases: its form takes any number of answers."""
-    page = context.new_page()
-    page.goto(address, wait_until="load")
-    yield page
-    page.close()
-
-
+# One page for many cases: its form takes any number of answers.
 @pytest.fixture(scope="module")
 def masks(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    yield from opened_once(context, f"{origins['http']}book/masks.html")
+    with visited(context, origins["http"], "masks") as page:
+        yield page
 
 
 @pytest.fixture(scope="module")
 def first_steps(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    yield from opened_once(context, f"{origins['http']}book/first_steps.html")
+    with visited(context, origins["http"], "first_steps") as page:
+        yield page
 
 
 def checks(name: str) -> list[tuple[str, Check]]:
@@ -80,20 +65,18 @@ def remark(form: Locator, answer: Answer, choices: list[str]) -> str:
 
 @pytest.mark.parametrize("name", ASKING)
 def test_a_question_accepts_its_solution_and_names_its_typical_mistakes(
-    page: Page, origins: dict[str, str], name: str
+    context: BrowserContext, origins: dict[str, str], name: str
 ) -> None:
-    faults = recorded(page, origins["http"])
-    page.goto(f"{origins['http']}book/{name}.html", wait_until="load")
     questions = checks(name)
-    assert page.locator("form.answer:visible").count() == len(questions)
-    for label, check in questions:
-        form = page.locator(FORM.format(label))
-        for answer in (*check.wrong, check.solution):
-            assert remark(form, answer, check.choices) == check.say(answer)[0], (label, answer)
-        assert form.locator(".answer-remark.right").count() == 1
-    count = f"Answered on this page: {len(questions)} of {len(questions)}."
-    assert page.locator(".answer-count").first.inner_text().startswith(count)
-    assert faults == []
+    with visited(context, origins["http"], name) as page:
+        assert page.locator("form.answer:visible").count() == len(questions)
+        for label, check in questions:
+            form = page.locator(FORM.format(label))
+            for answer in (*check.wrong, check.solution):
+                assert remark(form, answer, check.choices) == check.say(answer)[0], (label, answer)
+            assert form.locator(".answer-remark.right").count() == 1
+        count = f"Answered on this page: {len(questions)} of {len(questions)}."
+        assert page.locator(".answer-count").first.inner_text().startswith(count)
 
 
 @pytest.mark.parametrize("kind", ["http", "file"])
@@ -184,8 +167,7 @@ def test_axe_finds_nothing_in_an_answered_form(masks: Page, theme: str, width: i
     thinned(masks, "form.answer")
     turned(masks, theme, width)
     assert remark(masks.locator(MASKS), (answer,), [])
-    masks.evaluate(AXE)
-    assert masks.evaluate(FINDINGS, MASKS) == []
+    assert axe_findings(masks, MASKS) == []
     assert masks.evaluate("document.documentElement.scrollWidth") <= width
 
 

@@ -5,8 +5,8 @@ Needs `make book` and Chromium, as conftest.py says.
 
 import pytest
 import torch
-from browser import SETTLED
-from playwright.sync_api import BrowserContext, Page
+from browser import opened
+from playwright.sync_api import Page
 
 from transformer_lib import scaled_dot_product_attention
 from transformer_lib.attention import masked_softmax
@@ -31,14 +31,6 @@ WRITTEN = f"""title => {{
 }}"""
 
 
-def opened(context: BrowserContext, url: str, title: str) -> Page:
-    page = context.new_page()
-    page.goto(url, wait_until="load")
-    page.wait_for_function(SETTLED, timeout=20_000)
-    assert title in page.content()
-    return page
-
-
 def shown(page: Page, title: str, settings: dict[str, float | bool], expected: list[str]) -> list[str]:
     """The texts of the chart's marks, once its controls are set and it had time to draw."""
     for label, value in settings.items():
@@ -50,28 +42,25 @@ def shown(page: Page, title: str, settings: dict[str, float | bool], expected: l
     return found
 
 
-def test_attention_for_a_query_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:
+def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
     title = "The four steps of attention"
-    page = opened(context, origins["http"] + "book/attention.html", title)
+    opened(page, f"{origins['http']}book/attention.html")
     key = torch.tensor([[0.0, 1], [1, 0], [0, 0]])
     value = torch.tensor([[0.0, 4], [7, 0], [0, 0]])
-    for first, second in ((2.0, 2.0), (4.0, -3.5), (-1.5, 0.5)):
+    for first, second, root in ((2.0, 2.0, 2), (4.0, -3.5, 2), (-1.5, 0.5, 2), (4.0, -3.5, 64)):
         query = torch.tensor([[first, second]])
-        output, weights = scaled_dot_product_attention(query, key, value)
+        # The library divides by the root of the two numbers of a key.
+        output, weights = scaled_dot_product_attention(query * (2 / root) ** 0.5, key, value)
         dots = (query @ key.T)[0]
-        expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / 2**0.5:.2f}" for dot in dots]
+        expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / root**0.5:.2f}" for dot in dots]
         expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
-        settings = {"Query, 1st": first, "Query, 2nd": second, "Under the root": 2}
+        settings = {"Query, 1st": first, "Query, 2nd": second, "Under the root": root}
         assert shown(page, title, settings, expected) == expected
-    softer = (dots / 8).softmax(dim=0)
-    found = shown(page, title, {"Under the root": 64}, [])
-    assert found[6:9] == [f"{weight:.2f}" for weight in softer]
-    page.close()
 
 
-def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dict[str, str]) -> None:
+def test_masks_for_keys_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
     title = "Three ways to hide a key"
-    page = opened(context, origins["http"] + "book/masks.html", title)
+    opened(page, f"{origins['http']}book/masks.html")
     for third, hidden in ((2.0, (False, False, True)), (-3.5, (True, False, True)), (1.5, (False, False, False))):
         scores, seen = torch.tensor([-3.0, -4.0, third]), ~torch.tensor(hidden)
         ways = [(scores * seen).softmax(0), scores.softmax(0) * seen, masked_softmax(scores[None], seen[None])[0]]
@@ -85,6 +74,6 @@ def test_masks_for_keys_of_the_readers_own(context: BrowserContext, origins: dic
         ]
         settings = {f"Hide key {i + 1}": h for i, h in enumerate(hidden)} | {"Score of key 3": third}
         assert shown(page, title, settings, expected) == expected
-    everything = shown(page, title, {f"Hide key {i}": True for i in (1, 2, 3)}, [])
-    assert everything[8:11] == ["0 / 0  hidden"] * 3
-    page.close()
+    nothing_seen = ["0.33  hidden"] * 3 + ["sum 1.00"] + ["0.00  hidden"] * 3 + ["sum 0.00"]
+    nothing_seen += ["0 / 0  hidden"] * 3 + ["sum 0.00"]
+    assert shown(page, title, {f"Hide key {i}": True for i in (1, 2, 3)}, nothing_seen) == nothing_seen

@@ -2,17 +2,16 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
 import torch
-from browser import chromium, unavailable
+from browser import contrast, rgb
 from docutils import nodes
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from transformer_lib.plots import COLOURS as CHART_COLOURS
 from workshop.site import book_charts
@@ -59,16 +58,11 @@ FAULTS = """() => {
 }"""
 
 
-@pytest.fixture(scope="module")
-def blank() -> Iterator[Page]:
-    """An empty page of a browser."""
-    path = chromium()
-    if path is None:
-        unavailable("Chromium is not installed: nothing can be measured")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield browser.new_page(viewport={"width": 390, "height": 900})
-        browser.close()
+def faults(page: Page, drawing: str) -> list[str]:
+    """What lies on the words of a drawing, on a phone's screen."""
+    page.set_viewport_size({"width": 390, "height": 900})
+    page.set_content(drawing)
+    return page.evaluate(FAULTS)
 
 
 def tree(name: str) -> ET.Element:
@@ -79,17 +73,6 @@ def palettes() -> dict[str, dict[str, str]]:
     """Role → colour, in each scheme of the book."""
     css = (STATIC / "book.css").read_text("utf-8")
     return {"light": COLOURS, "dark": dict(re.findall(r"--drawing-(\w+): (#[0-9a-f]{6});", css))}
-
-
-def rgb(colour: str) -> list[float]:
-    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-
-
-def contrast(one: list[float], other: list[float]) -> float:
-    """The ratio of WCAG 2: from 1 for the same colour to 21 for black on white."""
-    linear = [[c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in colour] for colour in (one, other)]
-    low, high = sorted(0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear)
-    return (high + 0.05) / (low + 0.05)
 
 
 def mixed(colour: str, ground: str, share: float) -> list[float]:
@@ -177,13 +160,12 @@ def test_the_lookup_shows_what_attention_computes() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_lies_on_the_words(blank: Page, name: str) -> None:
-    blank.set_content((FOLDER / f"{name}.svg").read_text("utf-8"))
-    assert blank.evaluate(FAULTS) == []
+def test_nothing_lies_on_the_words(page: Page, name: str) -> None:
+    assert faults(page, (FOLDER / f"{name}.svg").read_text("utf-8")) == []
 
 
 @pytest.mark.slow
-def test_a_drawing_with_faults_is_found_out(blank: Page) -> None:
+def test_a_drawing_with_faults_is_found_out(page: Page) -> None:
     bad = Canvas("Bad", "", [], "")
     bad.text(100, 60, "crossed out")
     bad.arrow((50, 56), (150, 56))
@@ -191,8 +173,7 @@ def test_a_drawing_with_faults_is_found_out(blank: Page) -> None:
     bad.text(104, 92, "another")
     bad.box(200, 130, 40, 20, "far too long for it")
     bad.text(350, 160, "cut off")
-    blank.set_content(bad.svg("bad"))
-    kinds = {fault.split(":")[0] for fault in blank.evaluate(FAULTS)}
+    kinds = {fault.split(":")[0] for fault in faults(page, bad.svg("bad"))}
     assert kinds == {"a line through", "on each other", "over the edge of a box", "outside"}
 
 

@@ -11,9 +11,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from browser import SITE, chromium, unavailable
+from browser import SITE, unavailable
 
 from workshop.site import make_epub
+from workshop.site.chromium import chromium
 from workshop.site.make_epub import Drawn
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,15 +7,13 @@ and from a file.
 import gzip
 import json
 import random
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from browser import SITE, TRANSITIONS, recorded
+from browser import SITE, TRANSITIONS, axe_findings, visited
 from edited import Switches, edited, settings
 from playwright.sync_api import BrowserContext, Page
 
@@ -31,9 +29,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de", "parser_en_en")
 STATIC = "document.getElementById('live-translator').dataset.static"
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
-FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
-  .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target}: ${node.failureSummary}`))"""
 ODD = [
     "",
     " ",
@@ -56,30 +51,17 @@ SETTLED = """() => {
 }"""
 
 
-@contextmanager
-def visited(browser: BrowserContext, origin: str) -> Iterator[Page]:
-    """The page before anything is pressed. When it is left, nothing must have gone wrong on it."""
-    page = browser.new_page()
-    faults = recorded(page, origin)
-    # Without a choice of its own the theme writes a warning on a first visit.
-    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
-    page.goto(origin + "book/live.html", wait_until="load")
-    yield page
-    page.close()
-    assert faults == []
-
-
 @pytest.fixture
 def page(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page as a server gives it."""
-    with visited(context, origins["http"]) as page:
+    with visited(context, origins["http"], "live") as page:
         yield page
 
 
 @pytest.fixture(scope="module")
 def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page with number words loaded in it, and all models at hand as `translators`."""
-    with visited(context, origins["http"]) as page:
+    with visited(context, origins["http"], "live") as page:
         page.click(".live-load button")
         page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
         page.evaluate(
@@ -121,22 +103,12 @@ def corpus() -> list[str]:
     return texts
 
 
-def test_nothing_is_loaded_before_it_is_asked_for_and_the_page_says_how_much_it_will_be(page: Page) -> None:
-    scripts = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert not [url for url in scripts if url.endswith(("onnxruntime.js", "ort.wasm.min.js", ".onnx", ".wasm"))]
-    assert not [url for url in scripts if any(url.endswith(f"live/{name}.js") for name in NAMES)]
-
-    files = {name: [f"live/{name}.js"] for name in NAMES}
-    runtime = ["live/onnxruntime.js", "vendor/onnxruntime/ort.wasm.min.js"]
-    bytes_of = {
-        name: sum(len(gzip.compress((SITE / "_static" / path).read_bytes(), 6)) for path in paths)
-        for name, paths in {**files, "runtime": runtime}.items()
-    }
+def test_the_page_says_how_much_each_model_will_be(page: Page) -> None:
     shown = page.inner_text(".live-load")
     for name in NAMES:
-        assert bytes_of[name] < 5_000_000
-        assert f"({bytes_of[name] / 1e6:.1f} MB)" in shown
-    assert f"{(bytes_of[NAMES[0]] + bytes_of['runtime']) / 1e6:.1f} MB" in page.inner_text(".live-load button")
+        size = len(gzip.compress((SITE / "_static" / "live" / f"{name}.js").read_bytes(), 6))
+        assert size < 5_000_000
+        assert f"({size / 1e6:.1f} MB)" in shown
 
 
 def test_it_works_by_keyboard(page: Page) -> None:
@@ -221,13 +193,6 @@ def test_unknown_words_are_named(loaded: Page) -> None:
     loaded.keyboard.press("Enter")
     assert "Never seen in training: bananas." in loaded.inner_text(".live-unknown")
     assert loaded.inner_text("[role=alert]") == ""
-
-
-def test_every_control_has_a_name(loaded: Page) -> None:
-    unnamed = """() => [...document.querySelectorAll('#live-translator :is(input, button)')].filter(control =>
-        !control.textContent.trim() && !control.labels?.[0]?.textContent.trim() && !control.ariaLabel
-    ).map(control => control.outerHTML)"""
-    assert loaded.evaluate(unnamed) == []
 
 
 def test_the_tokenizers_cut_as_the_librarys_do(loaded: Page) -> None:
@@ -429,17 +394,16 @@ def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: 
     loaded.evaluate("document.querySelectorAll('.live-surgery details').forEach(box => { box.open = true; })")
     wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert loaded.evaluate(wide) == 0
-    loaded.evaluate(AXE)
     for theme in ("light", "dark"):
         loaded.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
         loaded.evaluate(TRANSITIONS)
-        assert loaded.evaluate(FINDINGS, "#live-translator") == []
+        assert axe_findings(loaded, "#live-translator") == []
     loaded.evaluate("document.documentElement.dataset.theme = 'light'")
     loaded.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, str]) -> None:
-    with visited(context, origins["file"]) as page:
+    with visited(context, origins["file"], "live") as page:
         page.click(".live-load button")
         page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
         page.click(".live-text [type=submit]")
@@ -448,41 +412,3 @@ def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, st
         page.click(".live-surgery summary")
         page.click(".live-count")
         page.wait_for_function("document.querySelector('.live-figure').textContent.startsWith('100 of 100')")
-
-
-def test_what_stops_the_loading_is_said_and_can_be_tried_again(
-    context: BrowserContext,
-    origins: dict[str, str],
-) -> None:
-    page = context.new_page()
-    page.goto(origins["http"] + "book/live.html", wait_until="load")
-    page.evaluate("delete globalThis.DecompressionStream")
-    page.click(".live-load button")
-    page.wait_for_function("document.querySelector('.live-status').textContent.includes('Use one from 2023')")
-    page.route("**/number_words_en_de.js", lambda route: route.abort())
-    page.reload(wait_until="load")
-    page.click(".live-load button")
-    page.wait_for_function("document.querySelector('.live-status').textContent.includes('did not arrive')")
-    page.unroute("**/number_words_en_de.js")
-    page.click(".live-load button")
-    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
-    page.close()
-
-
-@pytest.mark.parametrize(
-    "path", ["live/number_words_en_de.js", "live/onnxruntime.js", "vendor/onnxruntime/ort.wasm.min.js"]
-)
-def test_a_file_that_arrives_short_is_named_and_the_second_try_loads_it(
-    context: BrowserContext, origins: dict[str, str], path: str
-) -> None:
-    half = (SITE / "_static" / path).read_bytes()
-    page = context.new_page()
-    # A cache on the way that kept half of the file gives it again, for this address.
-    page.route(re.compile(rf"{path}$"), lambda route: route.fulfill(body=half[: len(half) // 2]))
-    page.goto(origins["http"] + "book/live.html", wait_until="load")
-    page.click(".live-load button")
-    said = f"{Path(path).name} did not arrive whole. Check the connection and press again."
-    page.wait_for_function("said => document.querySelector('.live-status').textContent.includes(said)", arg=said)
-    page.click(".live-load button")
-    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
-    page.close()

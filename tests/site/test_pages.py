@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHAPTERS, PAGES, ROOT, SITE, opened, recorded, turned, unfolded
+from browser import CHAPTERS, PAGES, ROOT, SITE, axe_findings, opened, recorded, turned, unfolded
 from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,6 @@ PAPER = """() => {
       .filter(element => getComputedStyle(element).overflowX !== 'visible').map(element => element.className),
   };
 }"""
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
 # What is there a hundred times over is looked at once: of a chart's table the first rows; of the words of a listing,
 # whose colours are all that could be wrong, the first of each kind.
 THINNED = """() => {
@@ -68,10 +67,6 @@ THINNED = """() => {
 # What axe cannot see: a text in a drawing on what lies behind it, and marks on their ground. Ratios of WCAG 2.2:
 # 1.4.3 for text, 1.4.11 for marks.
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
-FINDINGS = """async () => {
-  const {violations} = await axe.run({resultTypes: ['violations'], preload: false});
-  return violations.flatMap(({id, nodes}) => nodes.map((n) => `${id}: ${n.target.join(' ')}: ${n.failureSummary}`));
-}"""
 FRONT = (CHAPTERS[0], "search.html")
 FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")  # the others in `make test-deep`
 FIRST_VISIT = 1_000_000  # bytes, gzipped: everything that a page needs from an empty cache
@@ -104,8 +99,7 @@ def look(page: Page, origin: str, visit: Visit) -> None:
     unfolded(page)
     visit.facts["light", 1280] = page.evaluate(FACTS)
     visit.faint["light"] = page.evaluate(CONTRASTS)
-    page.evaluate(AXE)
-    visit.axe["light", 1280] = page.evaluate(FINDINGS)
+    visit.axe["light", 1280] = axe_findings(page)
     if visit.name in CHAPTERS:
         page.set_viewport_size({"width": 665, "height": 1000})  # 176 mm at 96 pixels an inch
         page.emulate_media(media="print")
@@ -114,11 +108,11 @@ def look(page: Page, origin: str, visit: Visit) -> None:
     turned(page, "dark", 390)
     visit.facts["dark", 390] = page.evaluate(FACTS)
     visit.faint["dark"] = page.evaluate(CONTRASTS)
-    visit.axe["dark", 390] = page.evaluate(FINDINGS)
+    visit.axe["dark", 390] = axe_findings(page)
     # The colours of the bars around a page are those of every page.
     for theme, width in (("light", 390), ("dark", 1280)) if visit.name in FRONT else ():
         turned(page, theme, width)
-        visit.axe[theme, width] = page.evaluate(FINDINGS)
+        visit.axe[theme, width] = axe_findings(page)
 
 
 @pytest.fixture(scope="module", params=PAGES)
@@ -154,8 +148,7 @@ def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in FROM_FILES else pytest.mark.deep) for name in PAGES]
 )
-def test_a_page_opens_from_a_file_dark_and_narrow(context: BrowserContext, origins: dict[str, str], name: str) -> None:
-    page = context.new_page()
+def test_a_page_opens_from_a_file_dark_and_narrow(page: Page, origins: dict[str, str], name: str) -> None:
     faults = recorded(page, origins["file"])
     page.set_viewport_size({"width": 390, "height": 900})
     opened(page, origins["file"] + name, "dark")
@@ -163,7 +156,6 @@ def test_a_page_opens_from_a_file_dark_and_narrow(context: BrowserContext, origi
     unfolded(page)
     assert_whole(page.evaluate(FACTS), "dark", 390)
     assert faults == []
-    page.close()
 
 
 def test_charts_and_listings_are_legible(visit: Visit) -> None:
@@ -205,15 +197,12 @@ def test_paper_shows_the_page_and_nothing_else(visit: Visit) -> None:
         assert visit.paper == {"furniture": [], "titles": 1, "outside": [], "cut": []}
 
 
-def test_axe_sees_a_fault(context: BrowserContext, origins: dict[str, str]) -> None:
+def test_axe_sees_a_fault(page: Page, origins: dict[str, str]) -> None:
     """A page with faults of its own: pale text, a picture without a text, a field without a label."""
-    page = context.new_page()
     opened(page, origins["http"] + "search.html")
-    page.evaluate(AXE)
     page.evaluate(
         "document.querySelector('main').insertAdjacentHTML('beforeend',"
         '\'<p style="color:#bbb;background:#fff">pale</p><img src="_static/favicon.svg"><input>\')'
     )
-    found = {line.split(":")[0] for line in page.evaluate(FINDINGS)}
-    page.close()
+    found = {line.split(":")[0] for line in axe_findings(page)}
     assert {"color-contrast", "image-alt", "label"} <= found

@@ -1,6 +1,7 @@
 import matplotlib as mpl
 import pytest
 import torch
+from browser import contrast, rgb
 
 from transformer_lib.plots import COLOURS, heat_map, line_chart, matplotlib_style
 
@@ -19,16 +20,10 @@ def test_a_heat_map_shows_each_value_at_its_row_and_column():
     assert spec["config"]["background"] == "white"
 
 
-def luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
 @pytest.mark.parametrize("colour", COLOURS)
 def test_every_line_stands_out_from_white_paper(colour):
     """WCAG 1.4.11: a ratio of 3 for what one must see to understand a drawing."""
-    assert 1.05 / (luminance(colour) + 0.05) >= 3
+    assert contrast(rgb(colour), rgb("#ffffff")) >= 3
 
 
 def test_text_in_a_cell_turns_white_where_the_blue_is_dark():

@@ -1,13 +1,10 @@
 """A release from one tag: the version everywhere, what is packed, and the site with its versions."""
 
-import functools
 import hashlib
-import http.server
 import json
 import re
 import shutil
 import tarfile
-import threading
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -15,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from playwright.sync_api import BrowserContext
+from browser import served
+from playwright.sync_api import Page
 
 from workshop.site import release, versions
 from workshop.site.address import configured
@@ -219,29 +217,18 @@ def test_a_file_that_is_no_packed_site_is_named(tmp_path: Path) -> None:
         versions.releases_in(tmp_path)
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
-def served(published: Path) -> Iterator[str]:
+def host(published: Path) -> Iterator[str]:
     """The published site below a folder of its host, as GitHub serves it."""
     (published.parent / "host").mkdir()
     published.rename(published.parent / "host" / "book")
-    handler = functools.partial(Quiet, directory=str(published.parent / "host"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/book/"
-        server.shutdown()
-        thread.join()
+    with served(published.parent / "host") as origin:
+        yield f"{origin}book/"
 
 
 @pytest.mark.slow
-def test_a_reader_goes_by_keys_to_the_same_page_of_another_version(context: BrowserContext, served: str) -> None:
-    page = context.new_page()
-    page.goto(f"{served}latest/book/masks.html")
+def test_a_reader_goes_by_keys_to_the_same_page_of_another_version(page: Page, host: str) -> None:
+    page.goto(f"{host}latest/book/masks.html")
     summary = page.locator(".book-versions summary")
     assert summary.inner_text() == "Version: v0.10"
     summary.focus()
@@ -251,9 +238,8 @@ def test_a_reader_goes_by_keys_to_the_same_page_of_another_version(context: Brow
     assert page.locator(".book-versions [aria-current]").all_inner_texts() == ["v0.10"]
     names.nth(2).focus()
     page.keyboard.press("Enter")
-    page.wait_for_url(f"{served}v0.9/book/masks.html")
+    page.wait_for_url(f"{host}v0.9/book/masks.html")
     assert page.locator("h1").inner_text() == "text of 0.9.0"
     page.locator(".book-versions summary").click()
     page.locator(".book-versions a").first.click()
-    page.wait_for_url(f"{served}book/masks.html")
-    page.close()
+    page.wait_for_url(f"{host}book/masks.html")

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from browser import API, CHAPTERS, opened
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import Page
 
 from workshop.site import book_report
 from workshop.site.address import Address, configured
@@ -82,8 +82,7 @@ def test_every_heading_and_exercise_of_the_site_has_its_link(site: Path) -> None
 
 
 @pytest.mark.slow
-def test_the_link_is_quiet_until_the_focus_comes(context: BrowserContext, origins: dict[str, str]) -> None:
-    page = context.new_page()
+def test_the_link_is_quiet_until_the_focus_comes(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     opened(page, f"{origins['http']}book/masks.html")
     link = page.locator("a.report").nth(1)
@@ -97,7 +96,6 @@ def test_the_link_is_quiet_until_the_focus_comes(context: BrowserContext, origin
     assert link.evaluate(seen) == 1
     page.emulate_media(media="print")
     assert not link.is_visible()
-    page.close()
 
 
 # ── What GitHub reads ─────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from browser import CHAPTERS, ROOT, SITE, opened, recorded, turned, unfolded
-from playwright.sync_api import BrowserContext, Locator, Page
+from playwright.sync_api import Locator, Page
 
 pytestmark = pytest.mark.slow
 
@@ -63,8 +63,7 @@ CONTROLS = [
 ]
 
 
-def test_a_control_answers_to_keys(context: BrowserContext, origins: dict[str, str]) -> None:
-    page = context.new_page()
+def test_a_control_answers_to_keys(page: Page, origins: dict[str, str]) -> None:
     faults = recorded(page, origins["http"])
     shown = ""
     for name, label, key in CONTROLS:
@@ -80,7 +79,6 @@ def test_a_control_answers_to_keys(context: BrowserContext, origins: dict[str, s
         page.wait_for_function(
             f"([chart, before]) => ({MARKS})(chart) !== before", arg=[chart.element_handle(), before], timeout=5000
         )
-    page.close()
     assert faults == []
 
 
@@ -114,9 +112,8 @@ def chart_with(page: Page, text: str) -> Locator:
     return page.locator(".vega-chart").filter(has_text=text)
 
 
-def test_the_numbers_of_a_chart_follow_its_control(context: BrowserContext, origins: dict[str, str]) -> None:
+def test_the_numbers_of_a_chart_follow_its_control(page: Page, origins: dict[str, str]) -> None:
     """Opened by a key, the table shows the softmax of 0, 3/√2, 0; at the factor 0 of the slider, thirds."""
-    page = context.new_page()
     page.goto(f"{origins['http']}book/attention.html")
     chart = chart_with(page, "Scores further apart, surer choice")
     assert chart.evaluate(TABLE) is None, "the table is made when it is asked for"
@@ -131,13 +128,9 @@ def test_the_numbers_of_a_chart_follow_its_control(context: BrowserContext, orig
     page.get_by_label("Scores times:").focus()
     page.keyboard.press("Home")
     page.wait_for_function("document.querySelector('.chart-data td').textContent === '0.3333'")
-    page.close()
 
 
-def test_a_long_table_is_cut_and_its_file_is_whole(
-    context: BrowserContext, origins: dict[str, str], tmp_path: Path
-) -> None:
-    page = context.new_page()
+def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str, str], tmp_path: Path) -> None:
     opened(page, f"{origins['http']}book/learning_rate.html")
     unfolded(page)
     chart = chart_with(page, "Equation (3) for three widths")
@@ -148,7 +141,6 @@ def test_a_long_table_is_cut_and_its_file_is_whole(
     with page.expect_download() as download:
         chart.locator("+ .chart-data .chart-data-save").first.click()
     download.value.save_as(tmp_path / "rates.csv")
-    page.close()
     with (tmp_path / "rates.csv").open(encoding="utf-8-sig", newline="") as file:
         header, *rows = csv.reader(file)
     assert header == ["line", "step", "rate (thousandths)"]
@@ -158,10 +150,7 @@ def test_a_long_table_is_cut_and_its_file_is_whole(
     assert rate == pytest.approx(1000 * 512**-0.5 * 100 * 4000**-1.5)
 
 
-def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
+def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     opened(page, f"{origins['http']}book/attention.html")
     unfolded(page)
@@ -174,7 +163,6 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(
     wide, room = chart.evaluate("chart => [chart.scrollWidth, chart.clientWidth]")
     focused = page.evaluate("[document.activeElement.type, document.activeElement.value]")
     weights = [row[1] for row in chart.evaluate(TABLE)["rows"]]
-    page.close()
     assert light != dark
     assert focused == ["range", "0"]
     assert weights == ["0.3333"] * 3
@@ -199,9 +187,8 @@ FOLDED = [
 
 
 def test_charts_fold_on_a_phone_with_legible_words_and_crowded_words_scroll(
-    context: BrowserContext, origins: dict[str, str]
+    page: Page, origins: dict[str, str]
 ) -> None:
-    page = context.new_page()
     page.set_viewport_size({"width": 390, "height": 900})
     for name, words in FOLDED:
         opened(page, f"{origins['http']}book/{name}.html")
@@ -213,4 +200,3 @@ def test_charts_fold_on_a_phone_with_legible_words_and_crowded_words_scroll(
     drawn, wide, room, _ = chart_with(page, "Beam width:").evaluate(SIZES)
     assert drawn > 448
     assert wide > room, "the tree scrolls in its box"
-    page.close()

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import API, CHAPTERS, ROOT, Links, recorded, unavailable
+from browser import API, CHAPTERS, ROOT, Links, choose, recorded, unavailable
 from PIL import Image
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import Page
 
 from workshop.site.address import configured
 
@@ -206,13 +206,8 @@ def test_the_whole_book_is_offered_where_it_exists(site: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["http", "file"])
-def test_search_finds_a_chapter_without_a_network(
-    context: BrowserContext,
-    origins: dict[str, str],
-    kind: str,
-) -> None:
-    page = context.new_page()
-    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
+def test_search_finds_a_chapter_without_a_network(page: Page, origins: dict[str, str], kind: str) -> None:
+    choose(page, "light")
     faults = recorded(page, origins[kind])
     page.goto(f"{origins[kind]}search.html?q=label+smoothing")
     page.wait_for_selector("#search-results li a", timeout=20_000)
@@ -223,6 +218,5 @@ def test_search_finds_a_chapter_without_a_network(
     first.click()
     page.wait_for_load_state()
     assert "/book/label_smoothing.html" in page.url
-    page.close()
     # From files a browser gives scripts no text of other pages: the results come without excerpts, and it says so.
     assert [fault for fault in faults if kind == "http" or "another host" in fault] == []

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from browser import opened
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
@@ -42,16 +42,12 @@ def walk(page: Page, limit: int = 400) -> list[dict[str, Any]]:
     raise AssertionError(f"more than {limit} stops, the last one {stops[-1]['html']}")
 
 
-def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
+def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(f"{origins['http']}book/attention.html")
     page.wait_for_selector(".vega-chart[data-drawn] + .chart-data")
     stops = walk(page)
     controls, charts = (page.locator(where).count() for where in (".vega-bind :is(input, select)", ".vega-chart"))
-    page.close()
     assert "main-content" in (stops[0]["href"] or ""), f"first the way past the bars, not {stops[0]['html']}"
     assert [stop["html"] for stop in stops if not stop["name"] and stop["tag"] not in {"PRE", "DIV"}] == []
     assert [stop["html"] for stop in stops if not stop["seen"]] == []
@@ -63,10 +59,7 @@ def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(
     assert sum(stop["name"] == "Data of this chart" for stop in stops) == charts > 0
 
 
-def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
+def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, f"{origins['http']}book/attention.html")
     chapter = page.locator("#pst-primary-sidebar a, dialog a").filter(has_text="Masks").first
@@ -77,16 +70,13 @@ def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(
     page.keyboard.press("Escape")
     chapter.wait_for(state="hidden", timeout=3000)
     focused = page.evaluate("document.activeElement.className")
-    page.close()
     assert "primary-toggle" in focused, "the focus comes back to the button"
 
 
-def test_search_opens_with_its_keys_and_closes_with_escape(context: BrowserContext, origins: dict[str, str]) -> None:
-    page = context.new_page()
+def test_search_opens_with_its_keys_and_closes_with_escape(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     opened(page, f"{origins['http']}book/glossary.html")
     page.keyboard.press("Control+k")
     page.wait_for_function("document.activeElement.type === 'search'", timeout=3000)
     page.keyboard.press("Escape")
     page.wait_for_function("document.activeElement.type !== 'search'", timeout=3000)
-    page.close()

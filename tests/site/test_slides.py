@@ -9,14 +9,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from browser import recorded
+from browser import axe_findings, recorded
 from playwright.sync_api import BrowserContext
 
 from workshop.site import make_slides
 from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
 PNG = "iVBORw0KGgo="
 
 
@@ -108,10 +107,9 @@ def test_the_decks_open_from_files_whole_and_quietly(site: Path, context: Browse
         count = page.evaluate("Reveal.getTotalSlides()")
         page.evaluate("Reveal.next()")
         here = page.evaluate("Reveal.getIndices()")
-        page.evaluate(AXE)
-        found = page.evaluate("async () => (await axe.run({preload: false})).violations")
+        found = axe_findings(page)
         page.close()
         assert faults == []
-        assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
+        assert found == []
         assert count >= 3 * len(chapters)
         assert here["h"] == 1

@@ -3,21 +3,17 @@
 Needs what conftest.py says. What the trace holds is the matter of test_forward_trace.py.
 """
 
-import gzip
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browser import ROOT, SITE, recorded, thinned, turned
+from browser import SITE, axe_findings, thinned, turned, visited
 from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
 
-AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
-FINDINGS = """async selector => (await axe.run(selector, {resultTypes: ['violations'], preload: false}))
-  .violations.map(({id, nodes}) => `${id}: ${nodes.map(n => n.html).join(' ')}`)"""
 SCRIPT = SITE / "_static" / "live" / "forward_trace.js"
 STEP = "Number(document.querySelector('.live-status').textContent.split(' ')[1]) - 1"
 MARKED = "[...document.querySelectorAll('[aria-current=step][data-number]')].map(line => Number(line.dataset.number))"
@@ -30,22 +26,18 @@ def trace(site: object) -> dict[str, Any]:
 
 
 @contextmanager
-def opened(browser: BrowserContext, origin: str) -> Iterator[Page]:
-    """The chapter, with the stepper begun by keyboard. When it is left, nothing must have gone wrong on it."""
-    page = browser.new_page()
-    faults = recorded(page, origin)
-    page.goto(f"{origin}book/encoder_decoder.html", wait_until="load")
-    page.focus("#live-stepper .live-load button")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
-    yield page
-    page.close()
-    assert faults == []
+def stepper(context: BrowserContext, origin: str) -> Iterator[Page]:
+    """The chapter, with the stepper begun by keyboard."""
+    with visited(context, origin, "encoder_decoder") as page:
+        page.focus("#live-stepper .live-load button")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
+        yield page
 
 
 @pytest.fixture(scope="module")
 def begun(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    with opened(context, origins["http"]) as page:
+    with stepper(context, origins["http"]) as page:
         yield page
 
 
@@ -61,24 +53,11 @@ def shape_of(trace: dict[str, Any], value: list[Any]) -> str:
     return f"{'returned' if value[0] == 'return' else value[0]} ({', '.join(named)})"
 
 
-def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
-    page.goto(origins["http"] + "book/encoder_decoder.html", wait_until="load")
-    urls = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert not [url for url in urls if "forward_trace" in url]
-    size = len(gzip.compress(SCRIPT.read_bytes(), 6))
-    assert f"{round(size / 1000)} kB" in page.inner_text("#live-stepper .live-load button")
-    assert page.is_hidden("#live-stepper .live-bench")
-    page.close()
-
-
 @pytest.mark.parametrize("kind", ["http", "file"])
 def test_arrow_keys_go_through_every_step_and_back(
     context: BrowserContext, origins: dict[str, str], kind: str, trace: dict[str, Any]
 ) -> None:
-    with opened(context, origins[kind]) as page:
+    with stepper(context, origins[kind]) as page:
         assert page.evaluate("document.activeElement.className").endswith("step-forward")
         page.keyboard.press("ArrowLeft")
         for number, step in enumerate(trace["steps"]):
@@ -206,29 +185,12 @@ def test_a_call_with_several_values_shows_the_chosen_one(begun: Page, trace: dic
 def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, Any], theme: str, width: int) -> None:
     turned(begun, theme, width)
     thinned(begun, "#live-stepper")
-    begun.evaluate(AXE)
     begun.evaluate("document.querySelector('.step-numbers').open = true")
     for number in range(0, len(trace["steps"]), 17):
         go(begun, number)
-        assert begun.evaluate(FINDINGS, "#live-stepper") == [], number
+        assert axe_findings(begun, "#live-stepper") == [], number
         assert begun.evaluate("document.documentElement.scrollWidth") <= width
     begun.evaluate("document.querySelector('.step-numbers').open = false")
-
-
-def test_what_stops_the_loading_is_said_and_can_be_tried_again(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
-    page.route("**/live/forward_trace.js", lambda route: route.abort())
-    page.goto(origins["http"] + "book/encoder_decoder.html", wait_until="load")
-    page.click("#live-stepper .live-load button")
-    page.wait_for_function(
-        "document.querySelector('#live-stepper .live-status').textContent.includes('did not arrive')"
-    )
-    page.unroute("**/live/forward_trace.js")
-    page.click("#live-stepper .live-load button")
-    page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
-    page.close()
 
 
 def test_on_paper_one_sentence_stands_in_its_place(begun: Page) -> None:

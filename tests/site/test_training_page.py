@@ -3,16 +3,14 @@
 Needs `make book` and Chromium, as conftest.py says. What the graphs compute is the matter of test_training_graphs.py.
 """
 
-import gzip
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from browser import SITE, recorded
+from browser import axe_findings, thinned, visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib import Transformer
@@ -28,18 +26,6 @@ STEP = "+document.querySelector('.live-figures').textContent.split(' ')[1]"
 LOSSES = "document.querySelector('.live-figures').textContent.split(' · ')[1]"
 
 
-@contextmanager
-def visited(browser: BrowserContext, origin: str, name: str) -> Iterator[Page]:
-    """A page before anything is pressed. When it is left, nothing must have gone wrong on it."""
-    page = browser.new_page()
-    faults = recorded(page, origin)
-    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
-    page.goto(f"{origin}book/{name}.html", wait_until="load")
-    yield page
-    page.close()
-    assert faults == []
-
-
 def begun(page: Page) -> None:
     """Load, train, and wait for the first steps."""
     page.focus(".live-load button")
@@ -52,7 +38,6 @@ def paused(page: Page) -> int:
     page.focus(".live-go")
     page.keyboard.press("Enter")
     page.wait_for_function("/^Paused at step/.test(document.querySelector('.live-status').textContent)")
-    page.wait_for_timeout(300)
     return page.evaluate(STEP)
 
 
@@ -62,17 +47,6 @@ def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     with visited(context, origins["http"], "training") as page:
         page.evaluate(f"async () => {{ globalThis.mine = await LiveTranslator.loadTraining({STATIC}); }}")
         yield page
-
-
-def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    with visited(context, origins["http"], "index") as page:
-        scripts = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
-        assert not [url for url in scripts if url.endswith(("onnxruntime.js", "ort.wasm.min.js", "live/training.js"))]
-        files = ("live/training.js", "live/onnxruntime.js", "vendor/onnxruntime/ort.wasm.min.js")
-        size = sum(len(gzip.compress((SITE / "_static" / file).read_bytes(), 6)) for file in files)
-        assert f"{round(size / 1000):,} kB" in page.inner_text(".live-load button")
 
 
 @pytest.mark.parametrize("kind", list(book_training.LEGENDS))
@@ -177,7 +151,6 @@ def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(context: BrowserContex
         begun(page)
         page.evaluate(turn, True)
         page.wait_for_function("/was hidden/.test(document.querySelector('.live-status').textContent)")
-        page.wait_for_timeout(1000)
         stopped_at = page.evaluate(STEP)
         page.wait_for_timeout(500)
         assert page.evaluate(STEP) == stopped_at
@@ -223,21 +196,9 @@ def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origi
         assert float(healthy) > 0 < float(broken) != float(healthy)
 
 
-def test_what_stops_the_loading_is_said_and_can_be_tried_again(
-    context: BrowserContext, origins: dict[str, str]
-) -> None:
-    page = context.new_page()
-    page.route("**/live/training.js", lambda route: route.abort())
-    page.goto(origins["http"] + "book/index.html", wait_until="load")
-    page.click(".live-load button")
-    page.wait_for_function("document.querySelector('.live-status').textContent.includes('did not arrive')")
-    page.unroute("**/live/training.js")
-    begun(page)
-    page.close()
-
-
-def test_every_control_has_a_name(loaded: Page) -> None:
-    unnamed = """() => [...document.querySelectorAll('#live-training :is(input, button, select, textarea)')].filter(
-        control => !control.textContent.trim() && !control.labels?.[0]?.textContent.trim() && !control.ariaLabel
-    ).map(control => control.outerHTML)"""
-    assert loaded.evaluate(unnamed) == []
+def test_axe_finds_nothing(loaded: Page) -> None:
+    if not loaded.is_visible(".live-bench"):
+        begun(loaded)
+        paused(loaded)
+    thinned(loaded, "#live-training")
+    assert axe_findings(loaded, "#live-training") == []

@@ -3,8 +3,6 @@
 Needs `make book` and Chromium, as conftest.py says.
 """
 
-from collections.abc import Iterator
-
 import pytest
 from browser import PAGES
 from playwright.sync_api import BrowserContext, Page
@@ -17,12 +15,11 @@ DEAD = f"""() => [...document.querySelectorAll('{CONTROLS}')].filter(control =>
 ).map(control => control.outerHTML.slice(0, 120))"""
 
 
-@pytest.fixture(scope="module")
-def page(context: BrowserContext) -> Iterator[Page]:
-    page = context.new_page()
+@pytest.fixture
+def page(context: BrowserContext, page: Page) -> Page:
+    """A page that runs no scripts."""
     context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
-    yield page
-    page.close()
+    return page
 
 
 def test_no_button_is_dead(page: Page, origins: dict[str, str]) -> None:

@@ -25,7 +25,8 @@ import yaml
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from workshop.site.address import configured
-from workshop.site.make_pdf import ARGUMENTS, SETTLED, chapters_in_order, chosen_site, find_browser, offer_file
+from workshop.site.chromium import ARGUMENTS, SETTLED, find_browser
+from workshop.site.make_pdf import chapters_in_order, chosen_site, offer_file
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "the-executable-transformer.epub"

@@ -10,9 +10,7 @@ published site.
 
 import argparse
 import json
-import os
 import re
-import shutil
 import time
 from pathlib import Path
 
@@ -20,6 +18,7 @@ import yaml
 from playwright.sync_api import BrowserContext, PdfMargins, sync_playwright
 
 from workshop.site.address import configured
+from workshop.site.chromium import ARGUMENTS, SETTLED, find_browser
 from workshop.site.join_pdf import FRONT, Chapter, front_matter, joined
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,17 +27,10 @@ NAME = "the-executable-transformer.pdf"
 MARKER = "<!-- whole-book-pdf -->"
 ICON = '<span class="btn__icon-container"><i class="fas fa-download" aria-hidden="true"></i></span>'
 MENU = re.compile(r'(<button onclick="window\.print\(\)".*?</button>\s*</li>)', re.DOTALL)
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 MARGIN: PdfMargins = {"top": "18mm", "bottom": "20mm", "left": "17mm", "right": "17mm"}
 # Below every page: the chapter's title and the number of the page in the whole book.
 FOOT = """@page {{ font: 8pt "DejaVu Sans", sans-serif; color: #4a5a6a; @bottom-left {{ content: {title} }}
 @bottom-right {{ content: counter(page) }} }} html {{ counter-reset: page {before} }}"""
-SETTLED = """async () => {
-  if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
-  await document.fonts.ready;
-  return [...document.querySelectorAll('.vega-chart')].every(c => c.querySelector('svg.marks, canvas.marks, .error'))
-    && [...document.images].every(image => image.complete);
-}"""
 # Solutions go. Ids get the chapter's name, since all chapters share one list of them; links get public addresses.
 PREPARE = """([chapter, base, home]) => {
   document.querySelectorAll('.solution, details.admonition.solution').forEach(box => box.remove());
@@ -54,14 +46,6 @@ PREPARE = """([chapter, base, home]) => {
     link.setAttribute('href', '#' + target.id);
   });
 }"""
-
-
-def find_browser() -> str:
-    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-    browser = os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
-    if browser is None:
-        raise SystemExit("make pdf needs Chromium or Chrome, and found neither; set CHROMIUM to the path of one")
-    return browser
 
 
 def chapters_in_order(toc: Path) -> list[Chapter]:

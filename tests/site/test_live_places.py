@@ -1,0 +1,103 @@
+"""The three places that compute in a page, before and while they load: the translator, the stepper, the training.
+
+Needs `make book` and Chromium, as conftest.py says.
+"""
+
+import gzip
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from browser import ROOT, SITE
+from playwright.sync_api import Page
+
+pytestmark = pytest.mark.slow
+
+RUNTIME = ("live/onnxruntime.js", "vendor/onnxruntime/ort.wasm.min.js")
+# Scripts beside the pages' own: what the build writes.
+PAYLOADS = [path.name for path in (SITE / "_static" / "live").glob("*.js")]
+PAYLOADS = [name for name in PAYLOADS if not (ROOT / "book" / "_static" / "live" / name).exists()]
+
+
+@dataclass
+class Place:
+    page: str
+    part: str
+    bench: str  # shown once it is loaded
+    goes: str  # the same, once it works
+    files: tuple[str, ...]  # what its button loads
+
+    @property
+    def button(self) -> str:
+        return f"{self.part} .live-load button"
+
+    def press(self, page: Page, says: str) -> None:
+        """Ask for the files, in vain."""
+        page.click(self.button)
+        page.wait_for_selector(f"{self.part} .live-status:text('{says}')")
+
+    def load(self, page: Page) -> None:
+        page.click(self.button)
+        page.wait_for_selector(f"{self.part} {self.goes}", timeout=60_000)
+
+
+LIVE = Place("live", "#live-translator", ".live-text", "#live-text", ("live/number_words_en_de.js", *RUNTIME))
+STEPPER = Place("encoder_decoder", "#live-stepper", ".live-bench", ".live-bench", ("live/forward_trace.js",))
+STEPS = '.live-figures:text-matches("^step ([2-9]|[0-9]{2})")'
+TRAINING = Place("index", "#live-training", ".live-bench", STEPS, ("live/training.js", *RUNTIME))
+PLACES = pytest.mark.parametrize("place", [LIVE, STEPPER, TRAINING], ids=lambda place: place.page)
+
+
+def size(*files: str) -> int:
+    """The bytes on the wire."""
+    return sum(len(gzip.compress((SITE / "_static" / file).read_bytes(), 6)) for file in files)
+
+
+def go(page: Page, origins: dict[str, str], place: Place) -> None:
+    page.goto(f"{origins['http']}book/{place.page}.html", wait_until="load")
+
+
+@PLACES
+def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
+    page: Page, origins: dict[str, str], place: Place
+) -> None:
+    go(page, origins, place)
+    urls = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name.split('?')[0])")
+    assert {Path(file).name for file in place.files} <= {*PAYLOADS, "ort.wasm.min.js"}
+    assert [url for url in urls if url.endswith((*PAYLOADS, "ort.wasm.min.js", ".onnx", ".wasm"))] == []
+    assert any("/live/runtime.js" in url for url in urls)
+    bytes_ = size(*place.files)
+    said = f"{bytes_ / 1e6:.1f} MB" if place is LIVE else f"{round(bytes_ / 1000):,} kB"
+    assert said in page.inner_text(place.button)
+    assert page.is_hidden(f"{place.part} {place.bench}")
+
+
+@PLACES
+def test_what_stops_the_loading_is_said_and_can_be_tried_again(
+    page: Page, origins: dict[str, str], place: Place
+) -> None:
+    page.route(f"**/{place.files[0]}", lambda route: route.abort())
+    go(page, origins, place)
+    place.press(page, "did not arrive")
+    page.unroute(f"**/{place.files[0]}")
+    place.load(page)
+
+
+@pytest.mark.parametrize("place", [LIVE, TRAINING], ids=lambda place: place.page)
+def test_a_browser_that_cannot_unpack_is_told_so(page: Page, origins: dict[str, str], place: Place) -> None:
+    go(page, origins, place)
+    page.evaluate("delete globalThis.DecompressionStream")
+    place.press(page, "Use one from 2023")
+
+
+@pytest.mark.parametrize("path", LIVE.files)
+def test_a_file_that_arrives_short_is_named_and_the_second_try_loads_it(
+    page: Page, origins: dict[str, str], path: str
+) -> None:
+    half = (SITE / "_static" / path).read_bytes()
+    # A cache on the way that kept half of the file gives it again, for this address.
+    page.route(re.compile(rf"{path}$"), lambda route: route.fulfill(body=half[: len(half) // 2]))
+    go(page, origins, LIVE)
+    LIVE.press(page, f"{Path(path).name} did not arrive whole. Check the connection and press again.")
+    LIVE.load(page)

@@ -1,0 +1,32 @@
+"""The browser that opens built pages: where it is, how it starts, and when a page in it is whole."""
+
+import os
+import shutil
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+# True once MathJax, the fonts and the pictures are there and every chart is drawn or has failed.
+SETTLED = """async () => {
+  if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
+  await document.fonts.ready;
+  return [...document.querySelectorAll('.vega-chart')].every(c => c.querySelector('svg.marks, canvas.marks, .error'))
+    && [...document.images].every(image => image.complete);
+}"""
+
+
+def chromium() -> str | None:
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return os.environ.get("CHROMIUM") or next((path for path in map(shutil.which, names) if path), None)
+
+
+def find_browser() -> str:
+    if (browser := chromium()) is None:
+        raise SystemExit("make pdf needs Chromium or Chrome, and found neither; set CHROMIUM to the path of one")
+    return browser
