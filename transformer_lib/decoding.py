@@ -200,7 +200,7 @@ def beam_hypotheses(
 
 @torch.no_grad()
 def hypothesis_attention(
-    model: Transformer, source: SourceIds, tokens: Sequence[int]
+    model: Transformer, source: SourceIds, tokens: Sequence[int] | Int[Tensor, " generated"]
 ) -> dict[str, Float[Tensor, "1 heads queries keys"]]:
     """The weights with which every layer and head looked while these tokens were generated, under the keys
     of record_attention. Row i of a decoder's array belongs to the step that chose tokens[i].

@@ -270,6 +270,7 @@ def test_a_causal_mask_makes_the_first_position_see_itself_alone():
     assert weights[0].tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_as_many_values_as_keys_are_asked_for():
     """The fused kernel would read behind the end of the shorter one."""
     attention = MultiHeadAttention(8, 2, 4, 4)

@@ -13,7 +13,7 @@ PACKAGE = Path(transformer_lib.__file__).parent
 # A file may import from those above it, never from those below.
 ORDER = (
     "shapes config attention masks positional_encoding embeddings layers transformer loss fast run.seals "
-    "run.checkpoints run.run_config run.quantization data run.distributed training decoding evaluation run.translator "
+    "run.checkpoints run.quantization data run.run_config run.distributed training decoding evaluation run.translator "
     "attention_maps plots interop run.metrics run.training_run run.cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]

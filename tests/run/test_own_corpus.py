@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import shutil
-import sys
 from collections import Counter
 
 import pytest
