@@ -77,7 +77,7 @@ def test_a_diff_whose_lines_are_gone_is_refused_and_says_what_to_do(tmp_path, mo
     apply("some", package)
     assert (package / "layers.py").read_text("utf-8") == "one\nthree\n"
     with pytest.raises(
-        ValueError, match=r"some\.diff: .*layers\.py holds these lines 0 times.*python -m workshop.lab.patches"
+        ValueError, match=r"some\.diff: .*python -m workshop.lab.patches`; .*layers\.py holds these lines 0 times"
     ):
         apply("some", package)
 

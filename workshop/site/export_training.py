@@ -13,13 +13,13 @@ import gzip
 import json
 import multiprocessing
 import re
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 from unittest.mock import patch
 
 from workshop.lab.defects import DEFECTS
+from workshop.lab.patches import copied
 from workshop.lab.provenance import origin
 from workshop.site.export_onnx import LIVE, sha256
 from workshop.site.training_graphs import write_graphs
@@ -57,11 +57,10 @@ def planted(name: str) -> tuple[str, str, str]:
 
 def copy_with_defect(name: str, folder: Path) -> None:
     """A copy of the package in this folder, with the defect; without one for "healthy"."""
-    unread = shutil.ignore_patterns("__pycache__", "pretrained")
-    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=unread)
+    package = copied(folder)
     if name != HEALTHY:
         file, right, wrong = planted(name)
-        path = folder / "transformer_lib" / file
+        path = package / file  # where it is more than one place, the defect is in each
         path.write_text(path.read_text("utf-8").replace(right, wrong), "utf-8")
 
 
