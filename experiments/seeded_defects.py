@@ -13,7 +13,6 @@ import json
 import math
 import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from workshop.lab.defects import DEFECTS, Defect
-from workshop.lab.provenance import RESULTS, ROOT, provenance, write_result
+from workshop.lab.patches import copied, plant
+from workshop.lab.provenance import RESULTS, provenance, write_result
 
 HEALTHY_SEEDS = 5
 LIMIT, TRAINED_ON, SCORED_ON = 100_000, 8000, 300  # the numbers: below, how many to learn from, how many to score
@@ -99,14 +99,9 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
 def run_copy(defect: Defect | None, seed: int, changes: dict[str, Any]) -> dict[str, Any]:
     """One run, in a process that imports a copy of the package with this defect."""
     with tempfile.TemporaryDirectory() as folder:
-        package = Path(folder, "transformer_lib")
-        shutil.copytree(ROOT / "transformer_lib", package, ignore=shutil.ignore_patterns("__pycache__"))
+        package = copied(folder)
         if defect is not None:
-            path = package / defect.file
-            source = path.read_text("utf-8")
-            if source.count(defect.right) != 1:
-                raise SystemExit(f"{defect.name}: {defect.file} should hold {defect.right!r} once")
-            path.write_text(source.replace(defect.right, defect.wrong), "utf-8")
+            plant(package, defect.file, defect.right, defect.wrong)
         command = [sys.executable, str(Path(__file__).resolve()), "--one", str(seed), json.dumps(changes)]
         environment = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

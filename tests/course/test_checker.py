@@ -136,7 +136,9 @@ def ask(function):
 def fail():
     raise RuntimeError("no")
 """
+FAILING = {"raises": "before = 1\nraise ValueError('no')", "does not compile": "def my_attention(query, key:"}
 CHECKS = {
+    "what ran before an error stays": "assert before == 1",
     "lists change in place": "given = [1]; in_place(given); assert given == [1, 7]",
     "parameters are tied": "a, b = nn.Linear(2, 2), nn.Linear(2, 2); w = a.weight; tie(a, b); "
     "assert b.weight is a.weight is w",
@@ -181,21 +183,24 @@ def test_a_check_uses_the_students_functions_as_if_they_were_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
-    names = ["in_place", "tie", "share", "scale", "squares", "ask", "fail"]
+    names = ["before", "in_place", "tie", "share", "scale", "squares", "ask", "fail"]
     every = {"answer": "", "without": []}
     cells = [{"id": "s", "role": "setup", "name": "s", "source": SETUP, "names": ["torch", "helper"], **every}]
     cells.append({"id": "a", "role": "student", "name": "a", "source": STUDENT, "names": [], **every})
+    for name, source in FAILING.items():
+        cells.append({**every, "id": name, "role": "student", "name": name, "source": source, "names": []})
     for name, source in CHECKS.items():
         cells.append({**every, "id": name, "role": "check", "name": name, "source": source, "names": names})
     run = Run(cells, Chapter(cells), Limits(), tmp_path)
     _, _, *outputs = run.whole()
     failed = {
-        name: output["evalue"]
-        for name, found in zip(CHECKS, outputs, strict=True)
+        name: f"{output['ename']}: {output['evalue']}"
+        for name, found in zip([*FAILING, *CHECKS], outputs, strict=True)
         for output in found
         if output["output_type"] == "error"
     }
-    assert failed == {"a wrong answer fails": "it is 4"}
+    assert failed.pop("does not compile").startswith("SyntaxError: ")
+    assert failed == {"raises": "ValueError: no", "a wrong answer fails": "AssertionError: it is 4"}
     assert run.events == []
 
 

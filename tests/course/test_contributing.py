@@ -37,9 +37,3 @@ def test_the_headings_that_it_asks_for_are_those_of_the_tests() -> None:
     tests = (ROOT / "tests" / "site" / "test_book.py").read_text("utf-8")
     headings = set(re.findall(r"`(## [^`]+)`", section("Add a chapter")))
     assert headings == set(re.findall(r'"(## [A-Z][^"]+)"', tests)) - {"## How to read it"}
-
-
-def test_the_files_that_it_names_exist() -> None:
-    named = re.findall(r"`((?:workshop|tests|transformer_lib|book|experiments)/[\w/]+\.\w+)`", TEXT)
-    assert len(named) > 10
-    assert [name for name in named if "NAME" not in name and not (ROOT / name).exists()] == []

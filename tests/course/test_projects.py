@@ -19,8 +19,8 @@ from workshop.course import grade_projects, make_projects
 ROOT = Path(__file__).resolve().parents[2]
 SKELETON = ROOT / "projects" / "build_the_transformer"
 RATE = "    return d_model**-0.5 * min(step_num**-0.5, step_num * warmup_steps**-1.5)"
-TASK_13 = (SKELETON / "my_transformer.py").read_text("utf-8")
-TASK_13 = TASK_13.replace('    raise NotImplementedError("task 13: learning_rate")', RATE)
+EMPTY = (SKELETON / "my_transformer.py").read_text("utf-8")
+TASK_13 = EMPTY.replace('    raise NotImplementedError("task 13: learning_rate")', RATE)
 # Words and names of the student's own, which are no use of PyTorch's attention or of the library.
 INNOCENT = """
 # Compare with nn.MultiheadAttention and transformer_lib.
@@ -31,6 +31,12 @@ class Own:
 
 own = Own.MultiheadAttention, nn.Linear, torch.nn.functional.softmax
 """
+# What pytest would run, or be steered by, in a student's package.
+OWN_TESTS = {
+    "test_own.py": "def test_own(record_property):\n    record_property('points', 1000)\n",
+    "conftest.py": "import os\nos._exit(0)\n",
+    "pytest.ini": "[pytest]\naddopts = --no-such-option\n",
+}
 SHARED = """\
 causal_mask padding_mask scaled_dot_product_attention sinusoids label_smoothing_loss learning_rate greedy_decode
 beam_search MultiHeadAttention FeedForward Transformer""".split()
@@ -173,6 +179,22 @@ def solved(folder: Path) -> None:
         file.write(NOT_IN_THE_LIBRARY)
 
 
+def hand_in(folder: Path, files: dict[str, str]) -> Path:
+    """A submission of these files."""
+    for name, source in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(source, "utf-8")
+    return folder
+
+
+def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path) -> list[dict[str, str]]:
+    """The rows of marks.csv."""
+    arguments = ["build_the_transformer", str(submissions), "--marks", str(marks)]
+    monkeypatch.setattr(sys, "argv", ["grade_projects.py", *arguments])
+    grade_projects.main()
+    return list(csv.DictReader(marks.read_text("utf-8").splitlines()))
+
+
 HOSTILE = {
     "syntax": ("def broken(:\n", "could not be imported: SyntaxError: invalid syntax"),
     "leaves": ("import os\nos._exit(0)\n", "without a whole report"),
@@ -196,32 +218,20 @@ def test_submissions_that_cannot_run_get_nothing_and_stop_nobody(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path):
-    (tmp_path / "untouched").mkdir()
-    shutil.copy(SKELETON / "my_transformer.py", tmp_path / "untouched")
-    solved(tmp_path / "solved")
-    one = tmp_path / "task-13"
-    one.mkdir()
-    (one / "my_transformer.py").write_text(TASK_13 + INNOCENT, "utf-8")
-    marks = tmp_path / "marks.csv"
-    command = [sys.executable, "-m", "workshop.course.grade_projects", "build_the_transformer", tmp_path]
-    subprocess.run([*command, "--marks", marks], check=True, capture_output=True)
-    rows = {row["student"]: row for row in csv.DictReader(marks.read_text("utf-8").splitlines())}
+def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path, monkeypatch):
+    students = tmp_path / "class"
+    hand_in(students / "untouched" / "my_transformer", {"__init__.py": EMPTY, **OWN_TESTS})
+    solved(students / "solved")
+    hand_in(students / "task-13", {"my_transformer.py": TASK_13 + INNOCENT})
+    rows = {row["student"]: row for row in grade(monkeypatch, students, tmp_path / "marks.csv")}
     assert float(rows["untouched"]["total"]) == 0
+    assert "test_own" not in rows["untouched"], "no submission brings its own tests"
     assert float(rows["task-13"]["total"]) == 2
     tests = [name for name in rows["solved"] if name.startswith("test_")]
     assert len(tests) >= 30
     assert all(float(rows["solved"][name]) > 0 for name in tests), rows["solved"]
     assert float(rows["solved"]["total"]) == sum(grade_projects.worth().values())
     assert {row["remark"] for row in rows.values()} == {""}
-
-
-def hand_in(folder: Path, files: dict[str, str]) -> Path:
-    """A submission of these files."""
-    for name, source in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(source, "utf-8")
-    return folder
 
 
 READY_MADE = """\
@@ -268,27 +278,9 @@ os._exit(0)
 
 
 @pytest.mark.slow
-def test_no_submission_brings_its_own_tests_or_points(tmp_path):
-    files = {
-        "__init__.py": (SKELETON / "my_transformer.py").read_text("utf-8"),
-        "test_own.py": "def test_own(record_property):\n    record_property('points', 1000)\n",
-        "conftest.py": "import os\nos._exit(0)\n",
-        "pytest.ini": "[pytest]\naddopts = --no-such-option\n",
-    }
-    own = hand_in(tmp_path / "own" / "my_transformer", files).parent
-    marked = grade_projects.grade_build(own, 60)
-    assert (sum(marked.points.values()), marked.remark) == (0, "")
-    assert "test_own" not in marked.points
+def test_no_submission_brings_its_own_points(tmp_path):
     marked = grade_projects.grade_build(hand_in(tmp_path / "forged", {"my_transformer.py": FORGED}), 60)
     assert sum(marked.points.values()) == grade_projects.worth()["test_4_a_mask_hides_keys"] == 2
-
-
-def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path) -> list[dict[str, str]]:
-    """The rows of marks.csv."""
-    arguments = ["build_the_transformer", str(submissions), "--marks", str(marks)]
-    monkeypatch.setattr(sys, "argv", ["grade_projects.py", *arguments])
-    grade_projects.main()
-    return list(csv.DictReader(marks.read_text("utf-8").splitlines()))
 
 
 @pytest.mark.posix
@@ -373,7 +365,7 @@ def test_a_remark_is_the_first_errors_message_in_one_line(text, expected):
     assert grade_projects.said(error, Path("/a/folder")) == expected
 
 
-def test_the_help_says_how_long_a_submission_may_take(tmp_path, monkeypatch, capsys):
+def test_the_help_says_how_long_a_submission_may_take(tmp_path, monkeypatch):
     limits = []
 
     def too_long(command, timeout: float, **_options) -> None:
@@ -385,10 +377,9 @@ def test_the_help_says_how_long_a_submission_may_take(tmp_path, monkeypatch, cap
     marked = grade_projects.grade_bugs(tmp_path, 7, make_projects.key(make_projects.choose(0)))
     assert limits == [10 * 7] * (make_projects.NUM_BUGS + 1)
     assert marked.remark == "stopped after 70 s"
-    monkeypatch.setattr(sys, "argv", ["grade_projects.py", "--help"])
-    with pytest.raises(SystemExit):
-        grade_projects.main()
-    said = " ".join(capsys.readouterr().out.split())
+    monkeypatch.undo()
+    command = [sys.executable, "-m", "workshop.course.grade_projects", "--help"]
+    said = " ".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert "each run of the tests ten times as long" in said
     assert "find_the_bugs one for each bug and one of everything" in said
 

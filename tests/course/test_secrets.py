@@ -1,12 +1,8 @@
 """What only an instructor may see, solutions, hidden checks and typical mistakes, is in nothing that is published."""
 
 import html
-import os
 import re
 import shutil
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -89,14 +85,6 @@ def test_a_mark_in_every_secret_reaches_the_instructor_and_no_student(
         assert "planted-" not in (out / "release" / name / f"{name}.ipynb").read_text("utf-8"), name
 
 
-def test_the_committed_notebooks_hold_no_secret() -> None:
-    lines = secret_lines()
-    assert len(lines) >= 3 * len(chapters())
-    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        text = path.read_text("utf-8").replace('\\"', '"')
-        assert leaked(text, lines) == [], path.name
-
-
 def test_sources_lose_their_solutions_and_nothing_else() -> None:
     gated = "Before.\n\n```{solution-start} ex-a\n:class: dropdown\n```\nSecret.\n\n```{code-cell}\nx\n```\n"
     assert without_solutions(f"{gated}```{{solution-end}}\n```\n\nAfter.\n") == "Before.\n\n\nAfter.\n"
@@ -123,44 +111,10 @@ def test_the_built_site_holds_no_hidden_check() -> None:
         assert leaked(path.read_text("utf-8").replace('\\"', '"'), every) == [], path.name
 
 
-@pytest.mark.deep  # pip fetches setuptools for the build
-def test_the_wheel_translates_and_holds_the_library_alone(tmp_path: Path) -> None:
-    sources = tmp_path / "sources"  # not in the checkout, where setuptools leaves files behind
-    sources.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, sources / name)
-    shutil.copytree(ROOT / "transformer_lib", sources / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
-    (sources / "workshop").mkdir()
-    (sources / "workshop" / "__init__.py").touch()  # beside the library, and no part of it
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--wheel-dir", tmp_path, sources], check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.name.startswith("executable_transformer-")
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        texts = [archive.read(name).decode("utf-8", "ignore") for name in names]
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"transformer_lib", "executable_transformer"}
-    pages = [name for name in names if name.endswith((".md", ".ipynb"))]
-    assert all("/pretrained/" in name for name in pages), "the cards of the packed translators, and no page"
-    assert leaked("\n".join(texts), secret_lines()) == []
-    installed = tmp_path / "installed"
-    subprocess.run([*pip, "install", "--no-deps", "--target", installed, wheel], check=True, capture_output=True)
-    said = subprocess.run(
-        [sys.executable, "-c", "import transformer_lib; print(transformer_lib.__file__)"],
-        env=os.environ | {"PYTHONPATH": str(installed)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert Path(said.stdout.strip()).is_relative_to(installed)
-    done = subprocess.run(
-        [sys.executable, "-m", "transformer_lib", "translate", "tatoeba_de_en"],
-        env=os.environ | {"PYTHONPATH": str(installed)},
-        cwd=tmp_path,
-        input="Ich habe das Buch gestern gelesen.\n",
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "I read the book yesterday.\n"
+def test_what_a_wheel_carries_beside_its_code_holds_no_secret() -> None:
+    """Its code is public by the definition of a secret; test_release.py says that a wheel carries nothing else."""
+    lines = secret_lines()
+    assert len(lines) >= 3 * len(chapters())
+    beside = [path for path in (ROOT / "transformer_lib").rglob("*") if path.is_file() and path.suffix != ".py"]
+    for path in [ROOT / "README.md", ROOT / "LICENSE", ROOT / "pyproject.toml", *beside]:
+        assert leaked(path.read_bytes().decode("utf-8", "ignore"), lines) == [], path.name

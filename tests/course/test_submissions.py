@@ -52,7 +52,8 @@ def assignment() -> Any:
 
 def submitted(tmp_path: Path, book: Any) -> Any:
     file = tmp_path / "in.ipynb"
-    file.write_text(book if isinstance(book, str) else json.dumps(book), "utf-8")
+    text = book if isinstance(book, str | bytes) else json.dumps(book)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read(file)
 
 
@@ -298,12 +299,15 @@ def test_a_mark_of_byte_order_does_no_harm(tmp_path: Path) -> None:
     [
         ("", "the file is empty"),
         ("{", "not valid JSON"),
+        (bytes(range(256)), "not valid JSON"),
+        ("[]", "JSON, but no notebook"),
         ("[1]", "JSON, but no notebook"),
+        ('{"cells": [1, "x"], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "JSON, but no notebook"),
         ('{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "JSON, but no notebook"),
         ("[" * 100_000, "not valid JSON"),
     ],
 )
-def test_what_is_no_notebook_is_said(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_no_notebook_is_said(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(Unreadable, match=message):
         submitted(tmp_path, text)
 

@@ -1,7 +1,6 @@
 """The tests bite: each seeded defect, applied to a copy of the package, makes them fail."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from experiments.open_choices import CHOICES
 from workshop.lab.defects import DEFECTS
 from workshop.lab.forked import run_pytest
+from workshop.lab.patches import copied, plant
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,12 +21,6 @@ def run_tests(package_folder, *names):
     arguments = "-q -x -o addopts= -p no:cacheprovider -p no:xdist --tb=no -m".split()
     where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *(str(ROOT / "tests" / n) for n in names)]
     return run_pytest(package_folder, [*arguments, "not slow", *where])
-
-
-def copy_package(folder):
-    unread = shutil.ignore_patterns("__pycache__", "pretrained")
-    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=unread)
-    return folder / "transformer_lib"
 
 
 def test_there_are_enough_and_no_two_are_the_same():
@@ -51,7 +45,7 @@ def test_a_choice_turned_the_other_way_is_one_place_of_the_package(choice):
 
 @pytest.mark.slow
 def test_without_a_defect_the_copy_passes(tmp_path):
-    copy_package(tmp_path)
+    copied(tmp_path)
     done = run_tests(tmp_path, *sorted({defect.caught_by for defect in DEFECTS}))
     assert done.returncode == 0, done.output[-1500:]
 
@@ -59,9 +53,7 @@ def test_without_a_defect_the_copy_passes(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
 def test_a_seeded_defect_is_caught(defect, tmp_path):
-    path = copy_package(tmp_path) / defect.file
-    faulty = path.read_text("utf-8").replace(defect.right, defect.wrong)
-    path.write_text(faulty, "utf-8")
+    plant(copied(tmp_path), defect.file, defect.right, defect.wrong)
     done = run_tests(tmp_path, defect.caught_by)
     assert done.returncode == 1, done.output[-1500:]
     failed = rf"^FAILED .*tests/{re.escape(defect.caught_by)}"

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from experiments import mutants as experiment
 from workshop.lab.mutants import LEFT_OUT, mutants, sample
+from workshop.lab.patches import copied
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "transformer_lib"
@@ -67,7 +67,7 @@ def test_every_file_of_tests_that_judges_is_there():
 
 @pytest.mark.slow
 def test_a_fault_is_noticed_a_harmless_change_is_not_and_the_copy_is_whole_again(tmp_path):
-    shutil.copytree(PACKAGE, tmp_path / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    package = copied(tmp_path)
     source = (PACKAGE / "masks.py").read_text("utf-8")
     found = {mutant.after: mutant for mutant in mutants("masks.py", source)}
     fault = found["return ((tokens == pad_id))[:, None, None, :]"]
@@ -76,7 +76,7 @@ def test_a_fault_is_noticed_a_harmless_change_is_not_and_the_copy_is_whole_again
     verdicts = [experiment.judged(tmp_path, mutant, own) for mutant in (fault, harmless)]
     assert [verdict["result"] for verdict in verdicts] == ["killed", "survived"]
     assert verdicts[0]["by"].startswith("paper/test_masks.py::test_")
-    assert (tmp_path / "transformer_lib" / "masks.py").read_text("utf-8") == source
+    assert (package / "masks.py").read_text("utf-8") == source
 
 
 def test_the_record_counts_what_it_lists_and_few_faults_are_left():

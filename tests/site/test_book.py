@@ -167,13 +167,6 @@ def test_no_word_of_the_glossary_is_used_before_it_is_explained():
     assert not early, "mark the word (**word**) and explain it, or link to the page that does"
 
 
-def test_the_differences_name_tests_that_exist():
-    named = re.findall(r'"([\w/]+\.py)::(test_\w+)"', (ROOT / "book" / "differences.md").read_text("utf-8"))
-    assert len(named) >= 20
-    for file, name in named:
-        assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8"), f"{file} has no {name}"
-
-
 def test_a_defect_that_leaves_nothing_of_a_line_says_so():
     assert any(not defect.wrong.strip() for defect in DEFECTS)
     table = defect_table(ROOT, configured(ROOT))

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -130,10 +133,17 @@ def test_the_paper_is_of_two_pages_and_names_its_sources() -> None:
 # ── What is packed ────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a release publishes, with a small site."""
+    folder = tmp_path_factory.mktemp("collected")
+    release.collect(small_site(folder / "site", "text"), folder / "release")
+    return folder / "release"
+
+
 @pytest.mark.slow
-def test_a_dry_run_packs_what_a_release_publishes(tmp_path: Path) -> None:
-    site, out = small_site(tmp_path / "site", "text"), tmp_path / "release"
-    release.collect(site, out)
+def test_a_dry_run_packs_what_a_release_publishes(collected: Path) -> None:
+    out = collected
     version = release.written()["pyproject.toml"]
     sums = dict(reversed(line.split("  ")) for line in (out / "SHA256SUMS").read_text("utf-8").splitlines())
     assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in sums} == sums
@@ -148,6 +158,8 @@ def test_a_dry_run_packs_what_a_release_publishes(tmp_path: Path) -> None:
             f"executable_transformer-{version}.dist-info",
         }
         assert "transformer_lib/pretrained/tatoeba_de_en/model.safetensors" in archive.namelist()
+        pages = [name for name in archive.namelist() if name.endswith((".md", ".ipynb"))]
+        assert all("/pretrained/" in name for name in pages), "the cards of the packed translators, and no page"
     with tarfile.open(out / sources) as archive:
         assert f"executable_transformer-{version}/transformer_lib/attention.py" in archive.getnames()
     with zipfile.ZipFile(out / f"notebooks-v{version}.zip") as archive:
@@ -156,6 +168,30 @@ def test_a_dry_run_packs_what_a_release_publishes(tmp_path: Path) -> None:
             assert json.loads(archive.read(name))["nbformat"] == 4
     with zipfile.ZipFile(out / f"site-v{version}.zip") as archive:
         assert {"index.html", "book/masks.html", release.PDF} <= set(archive.namelist())
+
+
+def test_a_wheel_built_from_a_checkout_packs_nothing_beside_the_library() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    assert {name.split(".")[0] for name in packages} == {"transformer_lib"}
+
+
+@pytest.mark.deep
+def test_the_wheel_installs_into_an_empty_folder_and_translates(collected: Path, tmp_path: Path) -> None:
+    (wheel,) = collected.glob("*.whl")
+    installed = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "install", "--no-deps", "--target", installed, wheel], check=True, capture_output=True)
+
+    def said(*arguments: str, given: str = "") -> str:
+        command, environment = [sys.executable, *arguments], os.environ | {"PYTHONPATH": str(installed)}
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, input=given, capture_output=True, text=True, check=True
+        ).stdout
+
+    place = said("-c", "import transformer_lib; print(transformer_lib.__file__)").strip()
+    assert Path(place).is_relative_to(installed)
+    found = said("-m", "transformer_lib", "translate", "tatoeba_de_en", given="Ich habe das Buch gestern gelesen.\n")
+    assert found == "I read the book yesterday.\n"
 
 
 def test_a_packed_folder_has_the_same_bytes_again(tmp_path: Path) -> None:

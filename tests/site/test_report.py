@@ -133,15 +133,22 @@ def test_a_workflow_uses_commands_and_files_that_exist() -> None:
                     assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{name}: {module}"
 
 
-def test_the_statement_on_accessibility_names_tests_that_exist() -> None:
-    text = (ROOT / "ACCESSIBILITY.md").read_text("utf-8")
-    named = re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", text)
-    assert len(named) > 15
+# Document, what it names (a file, and perhaps a function of it), the folder of the file, how many at least.
+NAMED = [
+    ("ACCESSIBILITY.md", r"`(test_\w+\.py)(?:::(\w+))?`", "tests/site", 16),
+    ("SECURITY.md", r"`((?:tests|\.github)/[\w/.]+)()`", "", 6),
+    ("CONTRIBUTING.md", r"`((?:workshop|tests|transformer_lib|book|experiments)/(?![\w/]*NAME)[\w/]+\.\w+)()`", "", 11),
+    ("book/differences.md", r'"([\w/]+\.py)::(test_\w+)"', "tests", 20),
+]
+
+
+@pytest.mark.parametrize(("document", "pattern", "folder", "least"), NAMED)
+def test_the_files_and_the_tests_that_a_document_names_exist(
+    document: str, pattern: str, folder: str, least: int
+) -> None:
+    named = re.findall(pattern, (ROOT / document).read_text("utf-8"))
+    assert len(named) >= least
     for file, function in named:
-        assert f"def {function}" in (ROOT / "tests" / "site" / file).read_text("utf-8"), f"{file}::{function}"
-
-
-def test_the_promises_on_security_name_tests_that_exist() -> None:
-    named = re.findall(r"`((?:tests|\.github)/[\w/.]+)`", (ROOT / "SECURITY.md").read_text("utf-8"))
-    assert len(named) >= 6
-    assert [file for file in named if not (ROOT / file).is_file()] == []
+        path = ROOT / folder / file
+        assert path.is_file(), file
+        assert not function or f"def {function}(" in path.read_text("utf-8"), f"{file}::{function}"

@@ -16,11 +16,11 @@ import argparse
 import json
 import shutil
 import tempfile
-import zipfile
 from pathlib import Path
 from typing import Any
 
 from workshop.site.address import configured
+from workshop.site.versions import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("pyproject.toml", "README.md", "LICENSE", "requirements-lock.txt", "requirements-grading-lock.txt")
@@ -110,13 +110,6 @@ def copy_book(chapter: str, assignments: Path, to: Path) -> None:
         shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
     for kind in ("source", "release"):
         shutil.copytree(assignments / kind / chapter, to / "assignments" / kind / chapter)
-
-
-def pack(folder: Path, archive: Path) -> None:
-    """Pack the files of a folder, those of its top at the root of the archive; what may be run stays so."""
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            packed.write(path, path.relative_to(folder).as_posix())
 
 
 def write_script(path: Path, text: str) -> None:

@@ -129,7 +129,7 @@ def passed(case: ET.Element) -> bool:
     return all(case.find(name) is None for name in ("failure", "error", "skipped"))
 
 
-def _try_build(submission: Path, seconds: float) -> tuple[list[ET.Element], str]:
+def _try_build(submission: Path, seconds: float, *options: str) -> tuple[list[ET.Element], str]:
     """What the first project's tests find in a submission, where neither other tests nor the library are at hand."""
     with scratch() as name:
         folder = Path(name)
@@ -141,13 +141,13 @@ def _try_build(submission: Path, seconds: float) -> tuple[list[ET.Element], str]
         for own in (BUILD_TESTS, "pytest.ini"):
             shutil.copy(PROJECTS / BUILD / own, folder)
         (folder / "transformer_lib.py").write_text(NO_LIBRARY, "utf-8")
-        return run_tests(folder, [BUILD_TESTS], seconds)
+        return run_tests(folder, [*options, BUILD_TESTS], seconds)
 
 
 @cache
 def worth() -> dict[str, float]:
-    """What each test is worth, from a run on the empty skeleton: a submission's own run could claim anything."""
-    cases, remark = _try_build(PROJECTS / BUILD, 60)
+    """What each test is worth, as the empty skeleton's tests say once set up: a submission could claim anything."""
+    cases, remark = _try_build(PROJECTS / BUILD, 60, "--setup-only")
     found = {
         str(case.get("name")): float(own.get("value", 0))
         for case in cases

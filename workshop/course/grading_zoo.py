@@ -378,13 +378,11 @@ ZOO = {
         ("ex-attention-predict",),
         "ex-attention-predict: stopped after",
     ),
-    "raises": Animal(_with(sharpness="raise ValueError('no')"), ("ex-attention-sharpness",)),
     "flood": Animal(_with(predict=RIGHT_PREDICTION + "while True: print('x' * 1000)"), (), "printed more than"),
     "megabytes": Animal(_with(predict=RIGHT_PREDICTION + "print('x' * 5_000_000)"), (), "printed more than"),
     "warns": Animal(_warning),
     "doubles": Animal(_with(predict="torch.set_default_dtype(torch.float64)\n" + RIGHT_PREDICTION)),
     "installs": Animal(_with(predict="!pip install --upgrade six\n" + RIGHT_PREDICTION)),
-    "syntax-error": Animal(_with(write="def my_attention(query, key:"), ("ex-attention-write",)),
     "kills-the-kernel": Animal(
         _with(write="def my_attention(q, k, v):\n    import os\n    os._exit(0)"),
         ("ex-attention-write",),
@@ -403,12 +401,7 @@ ZOO = {
         _with(predict=RIGHT_PREDICTION + CHEAT, write="import torch\n" + WRONG_WRITE), ("ex-attention-write",)
     ),
     "not-json": Animal(lambda *_: '{"cells": [', ALL_OF_IT, f"{NOTHING_COUNTS}: the file is not valid JSON"),
-    "binary": Animal(lambda *_: bytes(range(256)), ALL_OF_IT, f"{NOTHING_COUNTS}: the file is not valid JSON"),
     "empty": Animal(lambda *_: "", ALL_OF_IT, f"{NOTHING_COUNTS}: the file is empty"),
-    "a-list": Animal(lambda *_: "[]", ALL_OF_IT, f"{NOTHING_COUNTS}: the file is JSON, but no notebook"),
-    "odd-cells": Animal(
-        lambda *_: '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [1, "x"]}', ALL_OF_IT
-    ),
     "untouched": Animal(lambda release, _: release, ALL_OF_IT),
     # What a review tried (issue 18), and what no longer earns anything.
     "reads-the-solutions": Animal(_alone(SOLUTIONS), ALL_OF_IT, is_held_by_walls=True),

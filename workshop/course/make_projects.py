@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 from workshop.lab.defects import DEFECTS, Defect
+from workshop.lab.patches import copied, plant
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -43,13 +44,9 @@ def write_build(folder: Path) -> None:
 def write_bugs(folder: Path, bugs: list[Defect]) -> None:
     """The project with these bugs in its copy of the library, and the tests that show them."""
     shutil.copytree(PROJECTS / BUGS, folder, ignore=NOT_COPIED, dirs_exist_ok=True)
-    library = folder / "transformer_lib"
-    shutil.copytree(ROOT / "transformer_lib", library, ignore=NOT_COPIED, dirs_exist_ok=True)
+    library = copied(folder)
     for bug in bugs:
-        source = (library / bug.file).read_text("utf-8")
-        if source.count(bug.right) != 1:
-            raise SystemExit(f"{bug.file} holds {bug.right!r} {source.count(bug.right)} times instead of once")
-        (library / bug.file).write_text(source.replace(bug.right, bug.wrong), "utf-8")
+        plant(library, bug.file, bug.right, bug.wrong)
     copy_tests(folder / "tests")
 
 

@@ -2,7 +2,6 @@
 
 python workshop/environment/lock.py                requirements-lock.txt, resolved in a temporary environment
 python workshop/environment/lock.py --grading      requirements-grading-lock.txt, the same way
-... [--grading] --from PYTHON                      record the environment of this interpreter as it is
 """
 
 import argparse
@@ -40,11 +39,6 @@ def lock_text(frozen: str, header: str = HEADER) -> str:
     return header + "\n".join(sorted(pins, key=str.lower)) + "\n"
 
 
-def freeze(python: Path) -> str:
-    command = [python, "-m", "pip", "freeze", "--exclude-editable"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
 def grading_requirements() -> list[str]:
     """The extra [grading]; without the package itself, which would bring torch."""
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["grading"]
@@ -57,18 +51,17 @@ def resolved(requirements: list[str]) -> str:
         python = Path(folder, "bin", "python")
         command = [python, "-m", "pip", "install", "--quiet", *requirements]
         subprocess.run(command, check=True, cwd=ROOT)
-        return freeze(python)
+        freeze = [python, "-m", "pip", "freeze", "--exclude-editable"]
+        return subprocess.run(freeze, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--grading", action="store_true", help="the environment of nbgrader")
-    parser.add_argument("--from", dest="python", type=Path, help="an interpreter whose environment to record")
     arguments = parser.parse_args()
     lock, header = (GRADING_LOCK, GRADING_HEADER) if arguments.grading else (LOCK, HEADER)
     wanted = grading_requirements() if arguments.grading else ["--editable", ".[book,test]", *HELD]
-    frozen = freeze(arguments.python) if arguments.python else resolved(wanted)
-    lock.write_text(lock_text(frozen, header), "utf-8")
+    lock.write_text(lock_text(resolved(wanted), header), "utf-8")
     print(f"{lock.name}: {sum('==' in line for line in lock.read_text('utf-8').splitlines())} packages")
 
 

@@ -24,8 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from workshop.lab.provenance import ROOT
-
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).with_name("since_then")
 PACKAGE = "transformer_lib"
 NUMBERS = itertools.count(1)
@@ -67,16 +66,27 @@ def apply(name: str, package: Path) -> None:
         ValueError: a hunk whose lines do not occur exactly once.
     """
     for hunk in hunks((FOLDER / f"{name}.diff").read_text("utf-8")):
-        path = package / hunk.file
-        source = path.read_text("utf-8")
-        if (count := source.count(hunk.before)) != 1:
-            where = f"{name}.diff: {PACKAGE}/{hunk.file} holds these lines {count} times, not once"
+        try:
+            plant(package, *hunk)
+        except ValueError as error:
             remedy = "put today's lines into the diff, then run `python -m workshop.lab.patches`"
-            raise ValueError(f"{where}; {remedy}:\n{hunk.before}")
-        path.write_text(source.replace(hunk.before, hunk.after), "utf-8")
+            raise ValueError(f"{name}.diff: {remedy}; {error}") from None
 
 
-def copied(folder: str) -> Path:
+def plant(package: Path, file: str, right: str, wrong: str) -> None:
+    """Write `wrong` where `right` stands in a file of a copy of the package.
+
+    Raises:
+        ValueError: `right` does not occur exactly once.
+    """
+    path = package / file
+    source = path.read_text("utf-8")
+    if (count := source.count(right)) != 1:
+        raise ValueError(f"{PACKAGE}/{file} holds these lines {count} times, not once:\n{right}")
+    path.write_text(source.replace(right, wrong), "utf-8")
+
+
+def copied(folder: str | Path) -> Path:
     """A copy of the package in this folder, without what models of its own weights need."""
     package = Path(folder, PACKAGE)
     shutil.copytree(ROOT / PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "pretrained"))

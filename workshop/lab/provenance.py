@@ -33,7 +33,6 @@ def provenance(seed: int, seconds: float) -> dict[str, Any]:
     packages = ("torch", "numpy", "tokenizers", "sacrebleu")
     versions = {"python": platform.python_version()}
     versions |= {name: _version(name) for name in packages}
-    today = datetime.datetime.now(datetime.UTC)
     return {
         "command": shlex.join(["python", *_relative(sys.argv)]),
         "commit": COMMIT,
@@ -41,9 +40,14 @@ def provenance(seed: int, seconds: float) -> dict[str, Any]:
         "device": _device(),
         "threads": torch.get_num_threads(),
         "versions": versions,
-        "date": today.strftime("%Y-%m-%d"),
+        "date": _today(),
         "seconds": round(seconds, 1),
     }
+
+
+def origin(command: str, packages: tuple[str, ...], **about: Any) -> dict[str, Any]:
+    """What an exported file came from: command, what the caller tells of it, the versions of what wrote it, date."""
+    return {"command": command, **about, "versions": {name: version(name) for name in packages}, "date": _today()}
 
 
 def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
@@ -52,6 +56,10 @@ def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> P
     path = folder / f"{name}.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
 
 
 def _version(package: str) -> str:

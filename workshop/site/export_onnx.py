@@ -14,10 +14,7 @@ import json
 import numbers
 import warnings
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -31,6 +28,7 @@ from transformer_lib.positional_encoding import SinusoidalPositions
 from transformer_lib.run.quantization import SCALE
 from transformer_lib.run.translator import MODEL, PRETRAINED, Translator, pretrained_names
 from transformer_lib.transformer import named_attentions
+from workshop.lab.provenance import origin
 from workshop.site.surgery import operated
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,21 +144,6 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def origin(name: str, exported: bytes) -> dict[str, Any]:
-    """What the file came from: the weights by their hash, the versions of what wrote it."""
-    packages = ("torch", "onnx", "onnxscript")
-    return {
-        "command": f"python -m workshop.site.export_onnx {name}",
-        "weights": f"transformer_lib/pretrained/{name}/{MODEL}",
-        "weights_sha256": sha256((PRETRAINED / name / MODEL).read_bytes()),
-        "sha256": sha256(exported),
-        "bytes": len(exported),
-        "longest": LONGEST,
-        "versions": {package: version(package) for package in packages},
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", default=pretrained_names(), metavar="NAME")
@@ -173,7 +156,15 @@ def main() -> None:
     for name in names:
         exported = export(name)
         (LIVE / f"{name}.onnx").write_bytes(exported)
-        known[name] = origin(name, exported)
+        known[name] = origin(
+            f"python -m workshop.site.export_onnx {name}",
+            ("torch", "onnx", "onnxscript"),
+            weights=f"transformer_lib/pretrained/{name}/{MODEL}",
+            weights_sha256=sha256((PRETRAINED / name / MODEL).read_bytes()),
+            sha256=sha256(exported),
+            bytes=len(exported),
+            longest=LONGEST,
+        )
         print(f"{name}.onnx: {len(exported) / 1e6:.2f} MB")
     record.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", "utf-8")
 

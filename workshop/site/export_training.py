@@ -13,16 +13,14 @@ import gzip
 import json
 import multiprocessing
 import re
-import shutil
 import sys
 import tempfile
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 from workshop.lab.defects import DEFECTS
+from workshop.lab.patches import copied
+from workshop.lab.provenance import origin
 from workshop.site.export_onnx import LIVE, sha256
 from workshop.site.training_graphs import write_graphs
 from workshop.site.training_task import description
@@ -59,11 +57,10 @@ def planted(name: str) -> tuple[str, str, str]:
 
 def copy_with_defect(name: str, folder: Path) -> None:
     """A copy of the package in this folder, with the defect; without one for "healthy"."""
-    unread = shutil.ignore_patterns("__pycache__", "pretrained")
-    shutil.copytree(ROOT / "transformer_lib", folder / "transformer_lib", ignore=unread)
+    package = copied(folder)
     if name != HEALTHY:
         file, right, wrong = planted(name)
-        path = folder / "transformer_lib" / file
+        path = package / file  # where it is more than one place, the defect is in each
         path.write_text(path.read_text("utf-8").replace(right, wrong), "utf-8")
 
 
@@ -109,23 +106,16 @@ def main() -> None:
         for kind, content in graphs_of(name).items():
             file = file_of(name, kind)
             (TRAINING / file).write_bytes(gzip.compress(content, 9, mtime=0))
-            known[file] = origin(name, content)
+            known[file] = origin(
+                f"python -m workshop.site.export_training {json.dumps(name)}",
+                ("torch", "onnx", "onnxscript", "onnxruntime"),
+                name=name,
+                defect=None if name == HEALTHY else dict(zip(("file", "right", "wrong"), planted(name), strict=True)),
+                sha256=sha256(content),
+            )
             print(f"{file}: {(TRAINING / file).stat().st_size / 1e3:.1f} kB", flush=True)
         ordered = {file: known[file] for file in FILES if file in known}
         record.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
-
-
-def origin(name: str, exported: bytes) -> dict[str, Any]:
-    """What a graph came from: the fault, the versions of what wrote it."""
-    packages = ("torch", "onnx", "onnxscript", "onnxruntime")
-    return {
-        "command": f"python -m workshop.site.export_training {json.dumps(name)}",
-        "name": name,
-        "defect": None if name == HEALTHY else dict(zip(("file", "right", "wrong"), planted(name), strict=True)),
-        "sha256": sha256(exported),
-        "versions": {package: version(package) for package in packages},
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-    }
 
 
 if __name__ == "__main__":

@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import yaml
 from nbformat.notebooknode import NotebookNode
 
 from workshop.course.assignment_papers import with_code
 from workshop.course.exercises import exercises_of
 from workshop.site.book_charts import altair_spec, chart_html
-from workshop.site.book_index import HEADING, Page
+from workshop.site.book_index import HEADING, Page, parts_of_book
 from workshop.site.myst_blocks import Block
 from workshop.site.plain_markdown import Plain, drawn, whole_book
 
@@ -51,12 +50,8 @@ class Slide:
 
 def parts() -> list[tuple[str, list[str]]]:
     """The parts of the book that are lectured: caption and names of the chapters."""
-    contents = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
-    return [
-        (part["caption"], [Path(chapter["file"]).stem for chapter in part["chapters"]])
-        for part in contents["parts"]
-        if part["caption"] not in NOT_LECTURED
-    ]
+    parts = [(caption, names) for caption, names in parts_of_book(ROOT) if caption not in NOT_LECTURED]
+    return [(caption, [Path(name).stem for name in names]) for caption, names in parts]
 
 
 def image(alt: str, kind: str, data: str) -> str:

@@ -1,12 +1,9 @@
 """The measure of each chapter: words of prose, lines of code and asserts that a reader sees; loops listed; figures.
 
-python -m workshop.site.measure                                   print the table
-python -m workshop.site.measure --lower tests/site/measure.toml   lower its ceilings to today's figures; none rises
+python -m workshop.site.measure    print the table
 """
 
-import argparse
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,21 +101,8 @@ def excess(pages: dict[str, dict[str, int]], loops: dict[str, int]) -> dict[str,
     return {**over, "loops": {name: count for name, count in loops.items() if count > 1}}
 
 
-def lowered(ceilings: dict[str, dict[str, int]], over: dict[str, dict[str, int]]) -> str:
-    """The ceilings as TOML, none above today's figure; those that the goal holds are gone."""
-    lines = ["# What still exceeds the book's measure; `python -m workshop.site.measure --lower` this file."]
-    for name, old in ceilings.items():
-        kept = [f"{what} = {min(most, over[name][what])}" for what, most in old.items() if what in over.get(name, {})]
-        lines += ["", f"[{name}]", *kept] if kept else []
-    return "\n".join(lines) + "\n"
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--lower", type=Path, metavar="FILE", help="lower the ceilings in this file to today's figures")
     pages, loops = measured()
-    if file := parser.parse_args().lower:
-        file.write_text(lowered(tomllib.loads(file.read_text("utf-8")), excess(pages, loops)), "utf-8")
     columns = (*GOAL, "figures")
     total = {what: sum(found[what] for found in pages.values()) for what in columns}
     print(f"{'':22}" + "".join(f"{what:>9}" for what in columns))

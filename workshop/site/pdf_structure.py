@@ -83,7 +83,7 @@ class Copy:
         return ArrayObject(self.owner(one) for one in found) if isinstance(found, ArrayObject) else NullObject()
 
 
-def write_structure(writer: PdfWriter, prints: list[tuple[PdfReader, int, int]], language: str = "en") -> None:
+def write_structure(writer: PdfWriter, prints: list[tuple[PdfReader, int, int]]) -> None:
     """Give the joined file the structure of its prints: each a reader, its first page in the file, its pages."""
     root, book = dictionary(Type=NameObject("/StructTreeRoot")), dictionary(S=NameObject("/Document"))
     root_place, book_place = writer._add_object(root), writer._add_object(book)
@@ -109,4 +109,4 @@ def write_structure(writer: PdfWriter, prints: list[tuple[PdfReader, int, int]],
     tree = {"ParentTree": dictionary(Nums=owners), "ParentTreeNextKey": NumberObject(start)}
     root.update(dictionary(K=book_place, RoleMap=dictionary(**roles), **tree))
     marked = dictionary(Marked=BooleanObject(True))
-    writer.root_object.update(dictionary(StructTreeRoot=root_place, MarkInfo=marked, Lang=TextStringObject(language)))
+    writer.root_object.update(dictionary(StructTreeRoot=root_place, MarkInfo=marked, Lang=TextStringObject("en")))

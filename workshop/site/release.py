@@ -13,13 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 from workshop.site.address import configured
 from workshop.site.make_epub import NAME as EPUB
 from workshop.site.make_pdf import NAME as PDF
+from workshop.site.versions import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "_build"
@@ -37,7 +37,6 @@ from setuptools import build_meta
 out = sys.argv[1]  # setuptools writes arguments of its own over these
 build_meta.build_sdist(out)
 build_meta.build_wheel(out)"""
-LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a packed file says no time: the same site gives the same bytes
 
 
 def written(root: Path = ROOT) -> dict[str, str]:
@@ -88,15 +87,6 @@ def disagreements(tag: str, root: Path = ROOT) -> list[str]:
     return wrong
 
 
-def pack(folder: Path, archive: Path) -> None:
-    """Pack a folder; the same files give the same bytes."""
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix(), LONG_AGO)
-            entry.external_attr = 0o644 << 16
-            packed.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
-
-
 def build_package(root: Path, out: Path) -> None:
     """Build wheel and sources from a copy, in which setuptools may leave files behind."""
     with tempfile.TemporaryDirectory() as copy:
@@ -110,7 +100,7 @@ def build_package(root: Path, out: Path) -> None:
         raise ValueError(f"the package cannot be built:\n{done.stderr[-2000:]}")
 
 
-def collect(site: Path, out: Path, root: Path = ROOT) -> list[Path]:
+def collect(site: Path, out: Path) -> list[Path]:
     """Put everything that a release publishes into a new folder, with its notes and a list of sha256 sums."""
     if not (site / "index.html").exists():
         raise ValueError(f"{site} holds no site: run `make book pdf epub` first")
@@ -119,16 +109,16 @@ def collect(site: Path, out: Path, root: Path = ROOT) -> list[Path]:
             raise ValueError(f"{site} holds no {name}: run `{command}` first")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    version = written(root)["pyproject.toml"]
-    build_package(root, out)
+    version = written()["pyproject.toml"]
+    build_package(ROOT, out)
     pack(site, out / f"site-v{version}.zip")
-    pack(root / "notebooks", out / f"notebooks-v{version}.zip")
+    pack(ROOT / "notebooks", out / f"notebooks-v{version}.zip")
     for name in (PDF, EPUB):
         shutil.copyfile(site / name, out / name)
     files = sorted(out.iterdir())
     sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files]
     (out / "SHA256SUMS").write_text("".join(sums), "utf-8", newline="\n")
-    (out / "notes.md").write_text(f"{notes(version, root)}\n", "utf-8")
+    (out / "notes.md").write_text(f"{notes(version)}\n", "utf-8")
     return files
 
 

@@ -10,7 +10,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import resource
 import signal
 import socket
@@ -21,23 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from workshop.course.exercise_context import plain_python
+from workshop.course.grading.exercise_parts import BEGIN
 from workshop.course.grading.sandbox import Limits, Sandbox
+from workshop.course.grading.submissions import BASE64, readable
 from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
 
 START_SECONDS = 120  # for the interpreter in a sandbox
 SETUP_SECONDS = 180  # for one cell of the chapter's
 GRACE_SECONDS = 5  # in which code that was told to stop may do so
-BEGIN = "### BEGIN HIDDEN TESTS"
 SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 LETTERS = 2000  # of a message
-BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 Output = dict[str, Any]
 Cell = dict[str, Any]
-
-
-def readable(text: object) -> str:
-    """Text that every file can hold: no lone surrogates."""
-    return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def error_output(name: str, message: str) -> Output:

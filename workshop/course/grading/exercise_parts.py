@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 PARTS = {"-check": "check", "-hidden": "further checks"}
+BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"  # nbgrader's own, in the cell of further checks
 HEADING = re.compile(r"## (.+)")
 
 

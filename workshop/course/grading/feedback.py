@@ -11,6 +11,8 @@ from nbconvert.filters.markdown_mistune import (  # pyright: ignore[reportMissin
 )
 from nbgrader.preprocessors import NbGraderPreprocessor  # pyright: ignore[reportMissingImports]
 
+from workshop.course.grading.exercise_parts import BEGIN, END
+
 FORMULA_LENGTH = 2000
 MATHML = """annotation math menclose mfenced mfrac mi mlabeledtr mmultiscripts mn mo mover mpadded mphantom mprescripts
 mroot mrow ms mspace msqrt mstyle msub msubsup msup mtable mtd mtext mtr munder munderover none semantics""".split()
@@ -19,7 +21,6 @@ sub sup table tbody td th thead tr ul""".split()
 SHAPE = """accent class columnalign columnspacing display displaystyle fence form height id linethickness lspace
 mathcolor mathsize mathvariant maxsize minsize movablelimits notation rowspacing rspace scriptlevel separator stretchy
 symmetric voffset width xmlns""".split()
-BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 
 
 def mathml(formula: str, display: str) -> str:

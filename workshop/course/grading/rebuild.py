@@ -9,19 +9,17 @@ import ast
 import copy
 import itertools
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-from workshop.course.grading.submissions import readable
+from workshop.course.grading.submissions import BASE64, readable
 
 MAX_MB = 20
 PLAIN_TYPES = {"code", "markdown"}
 CHANGED = "had been changed; the original was put back"
 OTHER_NUMBERS = "not this student's numbers (changed, copied, or from another key or none); the right ones were put in"
-BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 

@@ -19,6 +19,7 @@ CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
 AGAIN = re.compile(r" \(\d+\)$")  # what browsers add to the name of a second download
 SAFE_MARKS = set("_ .@+-")
+BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # of a picture
 NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
 
 
@@ -54,9 +55,9 @@ class Submission:
     listed: str = ""  # the student as on the class list
 
 
-def readable(text: str) -> str:
-    """Text without the bytes of a file name that are no UTF-8, which no file of marks could hold."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def readable(text: object) -> str:
+    """Text that every file can hold: no lone surrogates, which the bytes of a file name that are no UTF-8 become."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def safe(student: str) -> str:
