@@ -135,12 +135,19 @@ def found_again(survivor: dict[str, Any]) -> Mutant:
     return min(same, key=lambda mutant: abs(mutant.line - survivor["line"]))
 
 
-def judge_again(copy: Path, survivor: dict[str, Any]) -> dict[str, Any]:
-    """The verdict now on a survivor that is not equivalent; what it was at first stays on record."""
-    if survivor["result"] != "survived" or told(survivor) in reasons():
-        return survivor
-    mutant = found_again(survivor)
-    return judged(copy, mutant, rings(mutant)) | {"at_first": "survived"}
+def judge_again(copy: Path, mutant: dict[str, Any]) -> dict[str, Any]:
+    """The verdict now on a survivor that is not equivalent, or on one whose test is gone; the first stays on record."""
+    survived = mutant["result"] == "survived"
+    if told(mutant) in reasons() if survived else exists(mutant["by"]):
+        return mutant
+    now = found_again(mutant)
+    return judged(copy, now, rings(now)) | ({"at_first": "survived"} if survived else {})
+
+
+def exists(test: str) -> bool:
+    """Whether the tests still have this one; where no single test noticed, it is an import."""
+    file, _, name = test.split("[")[0].partition("::")
+    return not name or ((TESTS / file).exists() and f"def {name}(" in (TESTS / file).read_text("utf-8"))
 
 
 def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
