@@ -146,7 +146,7 @@ def judge_again(copy: Path, mutant: dict[str, Any]) -> dict[str, Any]:
 
 def exists(test: str) -> bool:
     """Whether the tests still have this one; where no single test noticed, it is an import."""
-    file, _, name = test.split("[")[0].partition("::")
+    file, _, name = test.split("[", maxsplit=1)[0].partition("::")
     return not name or ((TESTS / file).exists() and f"def {name}(" in (TESTS / file).read_text("utf-8"))
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import cast
 
 import torch
@@ -286,14 +285,11 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Float[Tensor, "ba
     weights: dict[str, Tensor] = {}
     attentions = dict(named_attentions(model))
     before = {name: attention.recorder for name, attention in attentions.items()}
-
-    def record(name: str, recorded: Tensor) -> None:
-        weights[name] = recorded
-        if (outer := before[name]) is not None:
-            outer(recorded)
-
     for name, attention in attentions.items():
-        attention.recorder = partial(record, name)
+        # A recorder around this one gets the weights, too.
+        attention.recorder = lambda recorded, name=name, outer=before[name]: (
+            weights.update({name: recorded}) or (outer and outer(recorded))
+        )
     try:
         yield weights
     finally:
