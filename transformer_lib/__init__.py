@@ -3,7 +3,7 @@
 The functions are explained, run and drawn in the book; its tests prove each against something independent.
 """
 
-from . import interop
+from . import interop as interop  # a folder of functions, beside the names below
 from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .config import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
 from .decoding import beam_search, greedy_decode
@@ -29,7 +29,6 @@ __all__ = [
     "causal_mask",
     "count_parameters",
     "greedy_decode",
-    "interop",
     "label_smoothing_loss",
     "learning_rate",
     "padding_mask",

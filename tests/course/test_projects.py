@@ -175,8 +175,9 @@ def solved(folder: Path) -> None:
         source = (package / name).read_text("utf-8")
         assert source.count("F.scaled_dot_product_attention") == 1
         (package / name).write_text(source.replace("F.scaled_dot_product_attention", written_out), "utf-8")
-    with (package / "__init__.py").open("a", encoding="utf-8") as file:
-        file.write(NOT_IN_THE_LIBRARY)
+    names = (package / "__init__.py").read_text("utf-8").splitlines(keepends=True)
+    without = "".join(line for line in names if "interop" not in line)
+    (package / "__init__.py").write_text(without + NOT_IN_THE_LIBRARY, "utf-8")
 
 
 def hand_in(folder: Path, files: dict[str, str]) -> Path:
@@ -372,6 +373,7 @@ def test_the_help_says_how_long_a_submission_may_take(tmp_path, monkeypatch):
         limits.append(timeout)
         raise subprocess.TimeoutExpired(command, timeout)
 
+    monkeypatch.setattr(grade_projects, "missing", lambda _python: "")  # asked once in a process, by a command too
     monkeypatch.setattr(subprocess, "run", too_long)
     make_projects.write_bugs(tmp_path, [])
     marked = grade_projects.grade_bugs(tmp_path, 7, make_projects.key(make_projects.choose(0)))

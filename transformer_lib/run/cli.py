@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     training lost the reader of its progress."""
     args = _parser().parse_args(arguments)
     if sys.stderr is None:  # closed: print would write to stdout instead
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115, open to the end
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115, open to the end
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)  # each cut line
