@@ -14,8 +14,9 @@ PY := .venv/bin/python
 # Each worker of the tests takes one core: two that take both wait for each other.
 QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
 
-# A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages.
-unexport MPLBACKEND PYTHONPATH
+# A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages;
+# and without compiled files, each of the many processes of the tests would compile its modules anew.
+unexport MPLBACKEND PYTHONPATH PYTHONDONTWRITEBYTECODE
 # Kernels of this environment, never one of the same name in the home folder; and quiet ones.
 export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import nn
-from transformers import MarianConfig, MarianForCausalLM, MarianMTModel
 
 from transformer_lib import (
     Transformer,
@@ -192,7 +192,7 @@ def tiny_marian(seed, **changes):
         "pad_token_id": pad_id, "eos_token_id": vocabulary // 2, "forced_eos_token_id": None,
         "decoder_start_token_id": rng.choice([pad_id, pad_id, 3]),
     }  # fmt: skip
-    hf = MarianMTModel(MarianConfig(**settings | changes)).eval()
+    hf = transformers.MarianMTModel(transformers.MarianConfig(**settings | changes)).eval()
     randomise(hf)
     with torch.no_grad():
         if rng.random() < 0.8:
@@ -553,7 +553,7 @@ REFUSED = {
         "hf_model is a MarianModel; pass a MarianMTModel",
     ),
     "Marian without an encoder": (
-        lambda: from_marian(MarianForCausalLM(tiny_marian(0, is_decoder=True).config)),
+        lambda: from_marian(transformers.MarianForCausalLM(tiny_marian(0, is_decoder=True).config)),
         "hf_model is a MarianForCausalLM",
     ),
     "no Marian": (lambda: from_marian(nn.Linear(2, 2)), "hf_model is a Linear"),

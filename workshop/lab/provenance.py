@@ -19,9 +19,11 @@ RESULTS = ROOT / "experiments" / "results"
 
 def _commit() -> str:
     """The commit of the code that runs, marked if the tree has other changes."""
-    described = subprocess.run(
-        ["git", "describe", "--always", "--dirty", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        described = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    except FileNotFoundError:  # no git on this machine
+        return "unknown"
     return described.stdout.strip() or "unknown"
 
 
