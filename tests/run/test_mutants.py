@@ -91,5 +91,7 @@ def test_the_record_counts_what_it_lists_and_few_faults_are_left():
     assert recorded["noticed_by_quick"] == by.count("own") + by.count("quick")
     assert recorded["equivalent"] == len(listed) - len(left) - recorded["noticed"]
     assert len(left) <= 0.05 * (len(listed) - recorded["equivalent"]), left
+    real = recorded["planted"] - recorded["equivalent"]
+    assert f"noticed {recorded['noticed_by_quick']} of {real}," in (ROOT / "README.md").read_text("utf-8")
     entries = tomllib.loads((ROOT / "experiments/mutants.toml").read_text("utf-8"))["equivalent"]
     assert all(entry["why"] and (PACKAGE / entry["file"]).exists() for entry in entries)
