@@ -22,8 +22,9 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format notebooks live assignments \
-	grade mark address lock colab-check projects slides release release-dry-run clean distclean
+.PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format \
+	notebooks live assignments grade mark address lock colab-check projects slides release release-dry-run clean \
+	distclean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -84,10 +85,11 @@ live: env ## Export what runs in the reader's browser: the translators (ARGS=nam
 assignments: grading-env ## Write assignments/: for students, for instructors, rubrics (some: ARGS="attention masks")
 	@$(PY) -m workshop.course.make_assignments $(ARGS)
 
-grade: grading-env ## Grade a folder of submissions: SUBMISSIONS=folder [CHAPTER=attention] [OUT=grades]; runs students' code
+grade: grading-env ## Grade a folder: SUBMISSIONS=folder [CHAPTER=attention] [OUT=grades]; runs students' code
 	@test -n "$(SUBMISSIONS)" || { echo "Name the folder: make grade SUBMISSIONS=folder"; exit 2; }
 	@test -d assignments/source || $(PY) -m workshop.course.make_assignments
-	@.venv-grading/bin/python -m workshop.course.grade "$(SUBMISSIONS)" --out "$(OUT)" $(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
+	@.venv-grading/bin/python -m workshop.course.grade "$(SUBMISSIONS)" --out "$(OUT)" \
+		$(if $(CHAPTER),--chapter $(CHAPTER)) $(ARGS)
 
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
@@ -100,7 +102,7 @@ lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the 
 	$(PYTHON) workshop/environment/lock.py
 	$(PYTHON) workshop/environment/lock.py --grading
 
-bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; another size: ARGS="--tiny")
+bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; ARGS="--tiny")
 	@$(PYTHON) benchmarks/run.py $(ARGS)
 
 record: env ## Run an experiment again and record its result: NAME=parsing (hours; ARGS="--seeds 0")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,21 @@ def test_a_check_uses_the_students_functions_as_if_they_were_here(
     assert failed.pop("does not compile").startswith("SyntaxError: ")
     assert failed == {"raises": "ValueError: no", "a wrong answer fails": "AssertionError: it is 4"}
     assert run.events == []
+
+
+@pytest.mark.slow
+def test_a_notebook_has_a_limit_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
+    about = {"role": "student", "answer": "", "without": [], "names": []}
+    source = "import time\ntime.sleep(600)"
+    sleeps = [{**about, "id": name, "name": name, "source": source} for name in ("first", "next")]
+    limits = Limits(notebook_seconds=1, cell_seconds=60)
+    began = time.monotonic()
+    run = Run(sleeps, Chapter(sleeps), limits, tmp_path)
+    outputs = [output["evalue"] for found in run.whole() for output in found if output["output_type"] == "error"]
+    assert time.monotonic() - began < 60
+    assert outputs == ["stopped after 1 s", "the notebook took longer than 1 s"]
+    assert run.events == ["first: stopped after 1 s", "next: not run, the notebook took longer than 1 s"]
 
 
 @pytest.mark.slow

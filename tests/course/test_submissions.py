@@ -105,11 +105,13 @@ def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) ->
     (tmp_path / "bob_learning_rate.ipynb").write_text("{broken", "utf-8")
     (tmp_path / "eve.ipynb").write_text("{broken", "utf-8")
     (tmp_path / "notes.txt").write_text("?", "utf-8")
+    (tmp_path / "zoe_attention.zip").write_bytes(b"PK")
     found, lines = find(tmp_path, CHAPTERS)
     assert {one.student: one.chapter for one in found} == {"ada": "masks", "bob": "learning_rate"}
     assert lines == [
         "eve.ipynb: of no chapter that can be told; grade it with CHAPTER=…",
         "notes.txt: not a notebook of a student, left out",
+        "zoe_attention.zip: not a notebook of a student, left out",
     ]
     put(tmp_path, "ada_attention.ipynb")
     found, lines = find(tmp_path, CHAPTERS, wanted="attention")

@@ -73,9 +73,9 @@ def code_of(path):
     text = path.read_text("utf-8")
     if path.suffix == ".py":
         return text
-    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    lines = "\n".join(cells).split("\n")
-    return "\n".join(line for line in lines if re.match(r"(from|import) [\w.]", line) and not line.endswith("("))
+    cell = r"^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n|(?::[^\n]*\n)*)(.*?)^```"
+    cells = re.findall(cell, text, flags=re.MULTILINE | re.DOTALL)
+    return "\n".join(line for line in "\n".join(cells).split("\n") if not re.match(r"\s*[%!]", line))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)

@@ -157,6 +157,14 @@ def test_any_single_altered_bit_is_noticed(saved):
     assert load_checkpoint(saved, model) == 2
 
 
+@pytest.mark.parametrize("size", [1 << 63, 90 << 20])
+def test_a_header_of_any_size_is_refused(saved, size):
+    saved.write_bytes(size.to_bytes(8, "little") + saved.read_bytes()[8:])
+    refused(saved, DAMAGED)
+    saved.write_bytes(size.to_bytes(8, "little") + b" " * min(size, 90 << 20))
+    refused(saved, DAMAGED)
+
+
 @pytest.mark.parametrize("length", [0, 7, 9, 500, -1])
 def test_a_truncated_checkpoint_is_refused(saved, length):
     saved.write_bytes(saved.read_bytes()[:length])

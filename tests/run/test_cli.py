@@ -1,5 +1,6 @@
 import io
 import json
+import math
 import os
 import re
 import shutil
@@ -184,12 +185,55 @@ def test_control_characters_never_break_a_line(translator, monkeypatch, capsys, 
     assert capsys.readouterr().out == "a b [2Jc d e f ü\n"
 
 
-@pytest.mark.parametrize("stream", ["stdin", "stdout"])
-def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, capsys, stream, stdin):
+def test_control_characters_never_break_a_line_of_a_file(translator, monkeypatch, tmp_path):
+    monkeypatch.setattr("transformer_lib.run.translator.translate", lambda *_, **__: [(0, "a\nb\u2028c"), (1, "d")])
+    (tmp_path / "pairs.tsv").write_text("four\tvier\nfive\tfünf\n", "utf-8")
+    given = ["--data", tmp_path / "pairs.tsv", "--output", tmp_path / "out", "--device", "cpu"]
+    assert run("evaluate", translator, *given) == 0
+    assert (tmp_path / "out").read_text("utf-8") == "a b c\nd\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "stream", "message"),
+    [
+        ("translate", "stdin", "standard input or output is closed"),
+        ("translate", "stdout", "standard input or output is closed"),
+        ("evaluate", "stdout", "standard output is closed, and `evaluate` prints the scores there"),
+    ],
+)
+def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, capsys, stdin, command, stream, message):
     stdin(b"one\n")
     monkeypatch.setattr(sys, stream, None)
-    assert run("translate", translator, "--device", "cpu") == 2
-    assert "error: standard input or output is closed" in capsys.readouterr().err
+    assert run(command, translator, "--device", "cpu") == 2
+    assert f"error: {message}" in capsys.readouterr().err
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("name", ["metrics.jsonl", "training.json", "translator.json"])
+def test_a_pipe_in_the_folder_of_a_run_is_not_waited_for(translator, tmp_path, capsys, name):
+    shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    assert run("train", tmp_path, "--resume", "--device", "cpu") == 2
+    assert f"{name} is no regular file" in capsys.readouterr().err
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("name", ["seal.json", "source_ids.npy"])
+def test_a_pipe_among_the_encoded_pairs_is_written_anew(translator, tmp_path, name):
+    shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "encoded" / name).unlink()
+    os.mkfifo(tmp_path / "encoded" / name)
+    assert run("train", tmp_path, "--resume", "--device", "cpu") == 0
+    assert files_of(tmp_path / "encoded") == files_of(translator / "encoded")
+
+
+def test_a_folder_names_no_corpus_by_its_path(translator, tmp_path, capsys):
+    shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
+    settings = json.loads((tmp_path / "training.json").read_text("utf-8"))
+    (tmp_path / "training.json").write_text(json.dumps(settings | {"data": "../../etc/passwd"}), "utf-8")
+    assert run("evaluate", tmp_path, "--device", "cpu") == 2
+    assert "unknown corpus '../../etc/passwd'" in capsys.readouterr().err
 
 
 def test_a_resumed_run_without_steps_left_says_so(translator, capsys):
@@ -357,6 +401,42 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, me
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 130
     assert message in capsys.readouterr().err
     assert (tmp_path / "checkpoints" / "step-000003.safetensors").exists() == (steps > 3)
+
+
+@pytest.mark.parametrize(("steps", "kept"), [(2, "no checkpoint was written"), (4, "the checkpoint of step 3 is kept")])
+def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, capsys, tmp_path, steps, kept):
+    real = training_run.train
+
+    def diverging(model, *arguments):
+        for record in real(model, *arguments):
+            if record.step_num == steps:
+                with torch.no_grad():
+                    model.embedding.weight.fill_(math.nan)  # as an update far too large leaves it
+            yield record
+
+    monkeypatch.setattr(training_run, "train", diverging)
+    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 2
+    said = capsys.readouterr().err
+    assert re.search(rf"error: step {steps + 1} has .*nan.*rate.*; {kept}", said), said
+    monkeypatch.undo()
+    if steps > 3:
+        assert run("train", tmp_path, "--device", "cpu", "--resume") == 0
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_weights_that_diverged_translate_nothing(translator, monkeypatch, capsys, stdin, beam_size):
+    real = cli.Translator.load
+
+    def diverged(*arguments):
+        loaded = real(*arguments)
+        with torch.no_grad():
+            loaded.model.embedding.weight.fill_(math.nan)
+        return loaded
+
+    monkeypatch.setattr(cli.Translator, "load", diverged)
+    stdin(b"forty seven\n")
+    assert run("translate", translator, "--device", "cpu", "--beam-size", beam_size) == 2
+    assert "not finite" in capsys.readouterr().err
 
 
 def test_an_interrupted_translation_says_that_it_stopped(translator, monkeypatch, capsys, stdin):

@@ -271,6 +271,15 @@ def test_subword_rules_that_harm_are_refused(tmp_path, changes, message):
         Translator.load(tmp_path)
 
 
+def test_a_language_names_no_module(small, tmp_path):
+    pytest.importorskip("spacy")
+    small.source_tokenizer = WordTokenizer.train(SENTENCES)
+    small.pack(tmp_path)
+    rewrite(tmp_path, source_tokenizer=small.source_tokenizer.to_json() | {"language": "..cli.download"})
+    with pytest.raises(ValueError, match="spaCy has no rules for the language '..cli.download'"):
+        Translator.load(tmp_path)
+
+
 @pytest.mark.posix
 @pytest.mark.parametrize("name", ["translator.json", "model.safetensors"])
 def test_what_is_no_file_is_neither_read_nor_waited_for(small, tmp_path, name):

@@ -10,15 +10,19 @@ from workshop.environment import make_env
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize(("there", "made"), [(False, [False]), (True, [])])
-def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch, there, made):
+@pytest.mark.parametrize(
+    ("there", "stamp", "made"),
+    [(False, "", [False]), (False, "of another lock", [False]), (True, "of another lock", [True]), (True, "", [])],
+)
+def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch, there, stamp, made):
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     (tmp_path / "target").touch()
     python.symlink_to(tmp_path / ("target" if there else "nowhere"))
     for name, value in {"ENV": tmp_path, "PYTHON": python, "STAMP": tmp_path / "complete"}.items():
         monkeypatch.setattr(make_env, name, value)
-    (tmp_path / "complete").write_text(make_env.fingerprint())
+    wanted = make_env.fingerprint()
+    (tmp_path / "complete").write_text(f"{tmp_path}\n{stamp}" if stamp else wanted)
     installed = []
 
     def install(update):
@@ -27,6 +31,7 @@ def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch
     monkeypatch.setattr(make_env, "install", install)
     make_env.main()
     assert installed == made
+    assert (tmp_path / "complete").read_text() == wanted
 
 
 @pytest.mark.parametrize("name", [".venv", ".venv-grading"])

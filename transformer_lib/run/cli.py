@@ -51,6 +51,8 @@ def run_train(args: argparse.Namespace) -> None:
 
 def run_evaluate(args: argparse.Namespace) -> None:
     """Translate a held-out split and print the scores with their signature."""
+    if sys.stdout is None:
+        raise ValueError("standard output is closed, and `evaluate` prints the scores there")
     check_beam_size(args.beam_size)  # before anything is loaded
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
@@ -70,7 +72,8 @@ def run_evaluate(args: argparse.Namespace) -> None:
         print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
     print(f"exact match = {100 * scores.exact_match:.1f} %")
     if args.output:
-        args.output.write_text("".join(f"{line}\n" for line in scores.hypotheses), encoding="utf-8", newline="\n")
+        lines = "".join(f"{line.translate(CONTROL)}\n" for line in scores.hypotheses)
+        args.output.write_text(lines, encoding="utf-8", newline="\n")
 
 
 def _test_pairs(args: argparse.Namespace, translator: Translator) -> tuple[list[Pair], str]:

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .seals import check_regular
+
 FILE = "metrics.jsonl"
 
 
@@ -16,7 +18,7 @@ class Metrics:
     folder nothing is written.
 
     Raises:
-        ValueError: metrics.jsonl is a link.
+        ValueError: metrics.jsonl is a link, or no regular file.
     """
 
     def __init__(self, folder: Path | None, steps_done: int = 0):
@@ -28,6 +30,7 @@ class Metrics:
         path = folder / FILE
         if path.is_symlink():
             raise ValueError(f"{path} is a link; a run writes into its own folder alone: move the link away")
+        check_regular(path)
         self.file = path.open("ab")
         kept = 0
         for line in path.read_bytes().splitlines(keepends=True):

@@ -238,7 +238,7 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus, first: bool
 def _seal(folder: Path, of: str) -> dict[str, str]:
     """What the folder's arrays are of, and the sha256 of each."""
     found = {"of": of}
-    for path in sorted(folder.glob("*.npy")):
+    for path in sorted(path for path in folder.glob("*.npy") if path.is_file()):  # a pipe would never end
         with path.open("rb") as file:
             found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
     return found
@@ -246,6 +246,7 @@ def _seal(folder: Path, of: str) -> dict[str, str]:
 
 def _said(folder: Path) -> object:
     try:
+        check_regular(folder / SEAL)
         return json.loads((folder / SEAL).read_text("utf-8"))
     except (OSError, ValueError):
         return None

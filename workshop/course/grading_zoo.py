@@ -114,6 +114,21 @@ def _many_cells(release: Notebook, right: dict[str, str]) -> Notebook:
     return notebook
 
 
+def _many_notes(release: Notebook, right: dict[str, str]) -> Notebook:
+    notebook = answered(release, right)
+    notebook["cells"] += [{"cell_type": "markdown", "metadata": {}, "source": "My *note*."}] * 3000
+    return notebook
+
+
+def _wrong_kernel(release: Notebook, right: dict[str, str]) -> Notebook:
+    notebook = answered(release, right)
+    notebook["metadata"] |= {
+        "kernelspec": {"name": "julia-1.9", "display_name": "Julia", "language": "julia"},
+        "language_info": {"name": "julia"},
+    }
+    return notebook
+
+
 def _edited_tests(release: Notebook, right: dict[str, str]) -> Notebook:
     notebook = answered(release, {**right, "ex-attention-write": WRONG_WRITE})
     for part in ("check", "hidden"):
@@ -530,7 +545,14 @@ ZOO = {
         _with(write="def my_attention(q, k, v):\n    return my_attention(q, k, v)"), ("ex-attention-write",)
     ),
     "leaves-late": Animal(_with(predict="import atexit, time\natexit.register(time.sleep, 1000)\n" + RIGHT_PREDICTION)),
+    "exits-late": Animal(
+        _with(predict="import os, threading\nthreading.Timer(0, os._exit, [0]).start()\n" + RIGHT_PREDICTION),
+        ("ex-attention-predict",),
+        "a new kernel went on with the rest",
+    ),
     "many-cells": Animal(_many_cells),
+    "many-notes": Animal(_many_notes),
+    "wrong-kernel": Animal(_wrong_kernel),
     "null-bytes": Animal(_with(predict="predicted_weights = '\0'"), ("ex-attention-predict",)),
 }
 # One of each kind, for `make test`; the others are for `make test-deep`.
