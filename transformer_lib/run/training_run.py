@@ -30,6 +30,7 @@ from .checkpoints import RunCheckpoints, write_file
 from .distributed import broadcast, processes, rank_0_first
 from .metrics import Metrics
 from .run_config import RunConfig
+from .seals import check_regular
 from .translator import DESCRIPTION, Translator, progress_bar, run_checkpoints
 
 LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
