@@ -170,7 +170,7 @@ def test_otters_test_files_give_each_answer_its_points(chapter: str, monkeypatch
             assert set(own) == before, "a check leaves no name behind"
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_folder_for_otter_is_whole(assignments: Path, tmp_path: Path) -> None:
     folder = export_autograder.for_otter("attention", assignments, tmp_path)
     labels = [one.label for one in chapters(["attention"])["attention"][2] if one.is_graded_by_machine]
@@ -182,7 +182,7 @@ def test_the_folder_for_otter_is_whole(assignments: Path, tmp_path: Path) -> Non
     assert "@ git+https://" in (folder / "requirements.txt").read_text("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_folder_for_classroom_50_is_whole(assignments: Path, tmp_path: Path) -> None:
     folder = export_autograder.for_classroom50("attention", assignments, tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["autograder.py", "book.zip"]

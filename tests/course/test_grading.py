@@ -265,6 +265,7 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
             assert not [line for line in lines if line in text], student
 
 
+@pytest.mark.deep
 def test_axe_finds_nothing_in_feedback(visited: Visit) -> None:
     out, _ = visited
     if chromium() is None:
@@ -361,6 +362,7 @@ def test_files_for_course_systems(visited: Visit) -> None:
     assert ["stripped", "", "stripped", "", f"{ALL:.1f}"] in rows
 
 
+@pytest.mark.deep
 def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: Path, tmp_path: Path) -> None:
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     folder, out = tmp_path / "in", tmp_path / "out"
@@ -455,6 +457,7 @@ def test_one_chapter_alone_leaves_the_others_in_place(tmp_path: Path) -> None:
     assert (tmp_path / "exercises.csv").read_bytes() == table
 
 
+@pytest.mark.deep
 def test_the_same_chapters_give_the_same_bytes(assignments: Path, tmp_path: Path) -> None:
     again = tmp_path / "again"
     make_assignments.write_sources(again)

@@ -205,7 +205,7 @@ HOSTILE = {
 FULL = "OSError: [Errno 28] No space left on device"  # of the sandbox, where the output comes before the time
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_submissions_that_cannot_run_get_nothing_and_stop_nobody(tmp_path):
     for student, (source, _) in HOSTILE.items():
         (tmp_path / student).mkdir()
@@ -247,7 +247,7 @@ def attend(query, key, value):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_what_the_student_did_not_write_earns_nothing_and_the_remark_says_so(tmp_path):
     source = f"from transformer_lib import count_parameters, TransformerConfig, {', '.join(SHARED)}\n"
     source += "from transformer_lib.embeddings import TokenEmbedding\n"

@@ -278,7 +278,7 @@ def test_a_state_dict_is_plain_data_and_restores_the_function(tmp_path):
     assert torch.equal(m(SOURCE, TARGET_INPUT), other(SOURCE, TARGET_INPUT))
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_compiled_and_an_exported_model_are_the_same_function():
     # In a process of its own: the shape checks of this test run cannot be compiled. The backend stops short of C++:
     # that last stage is PyTorch's, needs a compiler on the machine, and fails in a folder with a space in its name.

@@ -51,7 +51,7 @@ def test_an_interval_covers_the_truth_19_times_in_20(runs):
     assert statistics.fmean(covered) == pytest.approx(0.95, abs=0.006)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_every_stage_at_a_tiny_size_and_done_runs_are_not_done_again(tmp_path):
     command = [sys.executable, "experiments/table_3.py", "--smoke", "--device", "cpu", "--folder", str(tmp_path)]
     command += ["--rows", "base", "B d_k=16", "E", "--seeds", "2", "--workers", "1"]

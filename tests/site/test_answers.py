@@ -79,7 +79,7 @@ def test_a_question_accepts_its_solution_and_names_its_typical_mistakes(
         assert page.locator(".answer-count").first.inner_text().startswith(count)
 
 
-@pytest.mark.parametrize("kind", ["http", "file"])
+@pytest.mark.parametrize("kind", ["http", pytest.param("file", marks=pytest.mark.deep)])
 def test_answers_stay_on_the_device_and_can_be_saved_and_cleared(
     page: Page, origins: dict[str, str], kind: str, tmp_path: Path
 ) -> None:
@@ -161,8 +161,15 @@ def test_a_form_is_filled_in_and_sent_with_keys_alone(page: Page, origins: dict[
     assert form.get_by_role("status").inner_text().startswith("Right")
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
-@pytest.mark.parametrize("answer", ["", "6", "12"])
+@pytest.mark.parametrize(
+    ("theme", "width", "answer"),
+    [
+        ("light", 390, "12"),
+        ("dark", 1280, "6"),
+        *(pytest.param("light", 390, answer, marks=pytest.mark.deep) for answer in ("", "6")),
+        *(pytest.param("dark", 1280, answer, marks=pytest.mark.deep) for answer in ("", "12")),
+    ],
+)
 def test_axe_finds_nothing_in_an_answered_form(masks: Page, theme: str, width: int, answer: str) -> None:
     thinned(masks, "form.answer")
     turned(masks, theme, width)

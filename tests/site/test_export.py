@@ -200,7 +200,7 @@ def test_the_runtime_is_the_pinned_one():
     assert f"ONNX Runtime Web v{pinned}" in (book_live.RUNTIME / "ort.wasm.min.js").read_text("utf-8")[:200]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @every_translator
 def test_greedy_decoding_writes_the_same_50_sentences(name):
     translator, path = Translator.load(name), LIVE / f"{name}.onnx"

@@ -63,6 +63,7 @@ CONTROLS = [
 ]
 
 
+@pytest.mark.deep
 def test_a_control_answers_to_keys(page: Page, origins: dict[str, str]) -> None:
     faults = recorded(page, origins["http"])
     shown = ""

@@ -53,7 +53,7 @@ def shape_of(trace: dict[str, Any], value: list[Any]) -> str:
     return f"{'returned' if value[0] == 'return' else value[0]} ({', '.join(named)})"
 
 
-@pytest.mark.parametrize("kind", ["http", "file"])
+@pytest.mark.parametrize("kind", ["http", pytest.param("file", marks=pytest.mark.deep)])
 def test_arrow_keys_go_through_every_step_and_back(
     context: BrowserContext, origins: dict[str, str], kind: str, trace: dict[str, Any]
 ) -> None:
@@ -90,6 +90,7 @@ def test_each_breakpoint_goes_to_every_call_that_meets_its_id_and_round_again(
         assert begun.get_attribute(f".step-ids a:text-is('{one}')", "href") == trace["ids"][one]["href"]
 
 
+@pytest.mark.deep
 def test_next_breakpoint_over_and_out(begun: Page, trace: dict[str, Any]) -> None:
     def depth(number: int) -> int:
         frame, count = trace["steps"][number]["frame"], 0
@@ -181,7 +182,7 @@ def test_a_call_with_several_values_shows_the_chosen_one(begun: Page, trace: dic
     begun.locator(".step-names").get_by_role("button", name="query").press("Enter")
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
+@pytest.mark.parametrize(("theme", "width"), [("light", 390), pytest.param("dark", 1280, marks=pytest.mark.deep)])
 def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, Any], theme: str, width: int) -> None:
     turned(begun, theme, width)
     thinned(begun, "#live-stepper")

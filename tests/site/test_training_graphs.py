@@ -165,7 +165,7 @@ def test_the_graphs_compute_what_the_package_computes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OFFERED)
+@pytest.mark.parametrize("name", [OFFERED[0], *(pytest.param(name, marks=pytest.mark.deep) for name in OFFERED[1:])])
 def test_the_graphs_of_a_defect_compute_what_the_package_with_it_computes(name, tmp_path):
     copy_with_defect(name, tmp_path)
     (tmp_path / "planted.txt").write_text(name, "utf-8")
@@ -176,7 +176,7 @@ def test_the_graphs_of_a_defect_compute_what_the_package_with_it_computes(name, 
     assert "1 passed" in done.output
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_softmax_over_the_queries_has_a_healthy_loss_and_translates_next_to_nothing():
     _, weights = fresh()
     healthy, broken = (Run(name, weights, make_task()) for name in (HEALTHY, "softmax over the queries"))

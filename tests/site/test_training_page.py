@@ -181,6 +181,7 @@ def test_what_it_cannot_learn_from_it_says(loaded: Page, field: str, typed: str,
     loaded.fill(field, before)
 
 
+@pytest.mark.deep
 def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origins: dict[str, str]) -> None:
     with visited(context, origins["file"], "common_mistakes") as page:  # and from a file
         assert page.locator(".live-defect option").count() >= 8

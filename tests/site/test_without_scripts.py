@@ -22,6 +22,7 @@ def page(context: BrowserContext, page: Page) -> Page:
     return page
 
 
+@pytest.mark.deep
 def test_no_button_is_dead(page: Page, origins: dict[str, str]) -> None:
     dead = {}
     for name in PAGES:
