@@ -411,6 +411,37 @@ def test_late_days_and_titles_reach_the_marks_and_the_feedback(assignments: Path
         zoo.grade(folder, assignments, out, "--due", "2026-12-01")
 
 
+STUCK = """
+import os, signal, sys
+from pathlib import Path
+from workshop.course.grading import pool
+from workshop.course.grading.one import Job
+from workshop.course.grading.sandbox import Limits
+
+pool.GRACE_SECONDS = 1
+folder = Path(sys.argv[1])
+worker, job = pool.Worker(), Job(folder, "attention", "ada", folder / "missing.ipynb")
+for signum in (signal.SIGSTOP, signal.SIGKILL):
+    worker.grade(job)
+    os.kill(worker.process.pid, signum)
+    job.limits = Limits(notebook_seconds=1)
+    worker.grade(job)
+    print(job.recorded()["error"])
+    job.limits = Limits()
+worker.stop()
+"""
+
+
+@pytest.mark.deep
+def test_a_grading_process_that_stops_or_ends_is_replaced_and_said(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [zoo.PYTHON, "-c", STUCK, tmp_path], cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+    )
+    stopped, ended = done.stdout.splitlines()
+    assert re.fullmatch("no end after [23] s", stopped)
+    assert ended == "the grading process ended without a word: see grading.log"
+
+
 @pytest.mark.deep
 def test_a_damaged_record_means_grade_again(assignments: Path, tmp_path: Path) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"

@@ -187,6 +187,29 @@ def test_what_it_cannot_translate_it_says(loaded: Page, text: str, message: str)
     assert message in loaded.inner_text("[role=alert]")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<img src=x onerror=document.title=1>",
+        "</textarea><script>document.title = 1</script>",
+        "forty <svg/onload=document.title=1> seven",
+        "javascript:document.title=1",
+        "{{7 * 7}} ${document.title = 1}",
+    ],
+)
+def test_a_text_stays_a_text(loaded: Page, text: str) -> None:
+    title, elements = (
+        loaded.title(),
+        "document.querySelectorAll('#live-translator :is(img, script, svg[onload])').length",
+    )
+    before = loaded.evaluate(elements)
+    loaded.fill("#live-text", text)
+    loaded.focus("#live-text")
+    loaded.keyboard.press("Enter")
+    assert "Never seen in training" in loaded.inner_text(".live-unknown")
+    assert (loaded.title(), loaded.evaluate(elements)) == (title, before)
+
+
 def test_unknown_words_are_named(loaded: Page) -> None:
     loaded.fill("#live-text", "forty bananas")
     loaded.focus("#live-text")

@@ -85,10 +85,16 @@ def test_what_stops_the_loading_is_said_and_can_be_tried_again(
 
 
 @pytest.mark.parametrize("place", [LIVE, TRAINING], ids=lambda place: place.page)
-def test_a_browser_that_cannot_unpack_is_told_so(page: Page, origins: dict[str, str], place: Place) -> None:
+@pytest.mark.parametrize(
+    ("lacks", "says"),
+    [("DecompressionStream", "Use one from 2023"), ("WebAssembly", "WebAssembly is switched off in this browser")],
+)
+def test_a_browser_that_cannot_run_the_model_is_told_so(
+    page: Page, origins: dict[str, str], place: Place, lacks: str, says: str
+) -> None:
     go(page, origins, place)
-    page.evaluate("delete globalThis.DecompressionStream")
-    place.press(page, "Use one from 2023")
+    page.evaluate(f"delete globalThis.{lacks}")
+    place.press(page, says)
 
 
 @pytest.mark.parametrize("path", LIVE.files)

@@ -49,6 +49,9 @@ globalThis.LiveTranslator ??= {};
   const blobAddress = (content, type) => URL.createObjectURL(new Blob([content], { type }));
 
   async function startRuntime(folder) {
+    if (typeof WebAssembly === "undefined") {
+      throw new Error("WebAssembly is switched off in this browser, and the model runs in it. Switch it on.");
+    }
     await loadScript(`${folder}vendor/onnxruntime/ort.wasm.min.js`, () => "ort" in globalThis);
     await loadScript(`${folder}live/onnxruntime.js`, () => received.has("onnxruntime"));
     const { module, wasm } = received.get("onnxruntime");
