@@ -23,10 +23,8 @@ API = ["book/literature.html", "book/api.html", "book/api_tools.html"]  # pages 
 PAGES = [*CHAPTERS, *API, "search.html", "genindex.html"]
 DRAWN_IN = "theme => [...document.querySelectorAll('.vega-chart')].every(chart => chart.dataset.drawn === theme)"
 AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")  # never served
-FINDINGS = """async ([selector, rules]) => (await axe.run(
-  selector ?? document,
-  {resultTypes: ['violations'], preload: false, ...rules && {runOnly: {type: 'rule', values: rules}}},
-)).violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))"""
+FINDINGS = """async selector => (await axe.run(selector ?? document, {resultTypes: ['violations'], preload: false}))
+  .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))"""
 # A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
   document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))])"""
@@ -132,11 +130,11 @@ def thinned(page: Page, part: str) -> None:
     )
 
 
-def axe_findings(page: Page, selector: str | None = None, rules: list[str] | None = None) -> list[str]:
-    """What axe finds on a page, or on a part of it, by all of its rules or by some."""
+def axe_findings(page: Page, selector: str | None = None) -> list[str]:
+    """What axe finds on a page, or on a part of it."""
     if not page.evaluate("'axe' in globalThis"):
         page.evaluate(AXE)
-    return page.evaluate(FINDINGS, [selector, rules])
+    return page.evaluate(FINDINGS, selector)
 
 
 def rgb(colour: str) -> list[float]:

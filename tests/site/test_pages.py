@@ -69,7 +69,6 @@ THINNED = """() => {
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
 FRONT = (CHAPTERS[0], "search.html")
 FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")  # the others in `make test-deep`
-OF_SCHEME_AND_WIDTH = ["color-contrast", "link-in-text-block", "scrollable-region-focusable"]  # rules of axe
 FIRST_VISIT = 1_000_000  # bytes, gzipped: everything that a page needs from an empty cache
 NEXT_PAGE = 150_000  # its own HTML and pictures; the rest is in the cache by then
 PACKED = {".png", ".jpg", ".woff", ".woff2"}  # a server sends these as they are
@@ -109,8 +108,8 @@ def look(page: Page, origin: str, visit: Visit) -> None:
     turned(page, "dark", 390)
     visit.facts["dark", 390] = page.evaluate(FACTS)
     visit.faint["dark"] = page.evaluate(CONTRASTS)
-    # The bars around a page, their menus and their colours are those of every page.
-    visit.axe["dark", 390] = axe_findings(page, rules=None if visit.name in FRONT else OF_SCHEME_AND_WIDTH)
+    visit.axe["dark", 390] = axe_findings(page)
+    # The colours of the bars around a page are those of every page.
     for theme, width in (("light", 390), ("dark", 1280)) if visit.name in FRONT else ():
         turned(page, theme, width)
         visit.axe[theme, width] = axe_findings(page)
