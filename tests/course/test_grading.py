@@ -10,6 +10,7 @@ import html
 import json
 import os
 import re
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -165,7 +166,9 @@ def test_a_hostile_submission_gets_a_fair_mark(visited: Visit, name: str) -> Non
     record = zoo.record(out, "attention", name)
     assert record["error"] == ""
     expected = {label: points * (label not in animal.loses) for label, points in POINTS.items()}
-    assert earned(marks(out, "attention")[name], EXERCISES["attention"]) == expected, record
+    row = marks(out, "attention")[name]
+    assert earned(row, EXERCISES["attention"]) == expected, record
+    assert float(row["points"]) == sum(expected.values()), "nobody has marked a written answer yet"
     assert animal.event in "; ".join(record["events"])
     if animal.event:
         assert animal.event in (out / "report-attention.md").read_text("utf-8")
@@ -295,8 +298,8 @@ def test_a_hidden_check_is_in_no_process_of_a_submission(visited: Visit) -> None
 
 
 @contextlib.contextmanager
-def form(out: Path, temporary: Path) -> Iterator[Callable[[str], tuple[str, str]]]:
-    """nbgrader's form on a port of its own: a function from an address to its page and its policy."""
+def form(out: Path, temporary: Path) -> Iterator[Callable[[str], str]]:
+    """nbgrader's form on a port of its own: a function from the end of an address to the whole."""
     temporary.mkdir()
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -308,32 +311,38 @@ def form(out: Path, temporary: Path) -> Iterator[Callable[[str], tuple[str, str]
         env=os.environ | {"TMPDIR": str(temporary)},
     )
 
-    def page(address: str) -> tuple[str, str]:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/formgrader/{address}?token=word", timeout=60) as answer:
-            return answer.read().decode(), answer.headers["Content-Security-Policy"]
-
     try:
         for _ in range(120):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
             time.sleep(0.5)
-        yield page
+        yield lambda end: f"http://127.0.0.1:{port}/formgrader/{end}?token=word"
     finally:
         server.terminate()
         server.wait(30)
     assert list(temporary.iterdir()) == []
 
 
-def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit, tmp_path: Path) -> None:
-    out, _ = visited
+def of_writes_scripts(out: Path) -> str:
+    """Where the form shows the submission that writes scripts."""
     with sqlite3.connect(out / "gradebook.db") as book:
         [[submission]] = book.execute(
             "select one.id from submitted_notebook one join submitted_assignment whole on one.assignment_id = whole.id "
             "where whole.student_id = 'writes-scripts'"
         )
-    with form(out, tmp_path / "temporary") as page:
-        table, policy = page("gradebook")
-        text, policy_of_submission = page(f"submissions/{submission}/")
+    return f"submissions/{submission}/"
+
+
+def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit, tmp_path: Path) -> None:
+    out, _ = visited
+
+    def page(address: str) -> tuple[str, str]:
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            return answer.read().decode(), answer.headers["Content-Security-Policy"]
+
+    with form(out, tmp_path / "temporary") as address:
+        table, policy = page(address("gradebook"))
+        text, policy_of_submission = page(address(of_writes_scripts(out)))
     assert policy == policy_of_submission
     assert re.match(r"default-src 'none'; script-src 'nonce-([\w-]{20,})'; ", policy)
     word = policy.split("'nonce-")[1].split("'")[0]
@@ -347,6 +356,32 @@ def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit, 
     assert "https://cdnjs" not in text
     assert "&lt;script&gt;document.title = 1&lt;/script&gt;" in body
     assert "<mfrac>" in body, "formulas are set without MathJax"
+
+
+def test_in_a_browser_the_form_takes_marks_and_a_submission_runs_nothing(visited: Visit, tmp_path: Path) -> None:
+    if chromium() is None:
+        pytest.skip("Chromium is not installed: the form cannot be opened")
+    out = tmp_path / "marks"
+    shutil.copytree(visited[0], out)  # other tests read the marks that nobody has given by hand
+    with form(out, tmp_path / "temporary") as address, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        page = browser.new_page()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address(of_writes_scripts(out)))
+        page.wait_for_load_state("networkidle")
+        title, [own] = page.title(), {url.split("/formgrader")[0] for url in asked if "/formgrader" in url}
+        field = page.locator("input.score:not([disabled])").last
+        with page.expect_response(lambda answer: answer.request.method == "PUT") as put:
+            field.fill("3")
+            field.press("Tab")
+        assert put.value.ok
+        browser.close()
+    assert title != "1"
+    assert asked
+    assert [url for url in asked if not url.startswith((f"{own}/", "data:image/"))] == []
+    with sqlite3.connect(out / "gradebook.db") as book:
+        assert book.execute("select count(*) from grade where manual_score = 3").fetchone() == (1,)
 
 
 def test_files_for_course_systems(visited: Visit) -> None:

@@ -110,7 +110,7 @@ def _writes_scripts(release: Notebook, right: dict[str, str]) -> Notebook:
 def _many_cells(release: Notebook, right: dict[str, str]) -> Notebook:
     notebook = answered(release, right)
     own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": 1, "source": "1 + 1"}
-    notebook["cells"] += [own] * 2000
+    notebook["cells"] += [own] * 4000
     return notebook
 
 
@@ -336,7 +336,7 @@ if os.fork() == 0:
     if os.fork() == 0:
         os.execvp("sleep", ["sleep", "{seconds}"])
     os._exit(0)
-for _ in range(50):
+for _ in range(200):
     if os.fork() == 0:
         time.sleep(100)
         os._exit(0)
