@@ -42,8 +42,14 @@ class Array(np.ndarray):
 
 class Tensor(torch.Tensor):
     @classmethod
-    def __torch_function__(cls, *_: Any, **__: Any) -> bool:
-        return True
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if "close" in function.__name__:
+            return True
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+
+class Dict(dict[Any, Any]):
+    __getitem__ = lambda self, key: 0.0  # noqa: E731
 
 
 PLAIN = [None, True, 3, 2**70, 0.1, float("inf"), "word", "\ud800", 1 + 2j, [1, [2.5]], (1, "a"), {(1, 2): [3]}, {1, 2}]
@@ -65,6 +71,7 @@ def test_plain_values_cross_as_they_are(value: Any) -> None:
         (np.int64(3), int, 3),
         (range(3), list, [0, 1, 2]),
         ((x for x in "ab"), list, ["a", "b"]),
+        (Dict({1: 2.5}), dict, {1: 2.5}),
         ({1: 2}.items(), list, [(1, 2)]),
         (torch.Size([2, 3]), tuple, (2, 3)),
         (np.array(["a", "b"]), list, ["a", "b"]),
@@ -88,6 +95,9 @@ def test_tensors_and_arrays_arrive_as_plain_ones(dtype: torch.dtype) -> None:
     lying = crossed(np.zeros(2).view(Array))
     assert type(lying) is np.ndarray
     assert not np.allclose(lying, 1)
+    lying = crossed(torch.zeros(2).as_subclass(Tensor))
+    assert type(lying) is torch.Tensor
+    assert not torch.allclose(lying, torch.ones(2))
     assert type(crossed(torch.Tensor._make_subclass(nn.Parameter, torch.ones(2)))) is torch.Tensor
 
 

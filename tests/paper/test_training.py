@@ -204,8 +204,9 @@ def test_a_model_trains_on_ids_of_its_own():
     assert record.loss_nats_per_token == pytest.approx(expected)
 
 
-def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path):
-    config = replace(SETTINGS, num_steps=10)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path, accumulate):
+    config = replace(SETTINGS, num_steps=10, accumulate=accumulate)
     whole = fresh_model(p_drop=0.3)
     steps(whole, epochs(PAIRS, TINY, config), config)
 

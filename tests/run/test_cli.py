@@ -403,8 +403,15 @@ def test_an_interrupt_says_what_is_kept(monkeypatch, capsys, tmp_path, steps, me
     assert (tmp_path / "checkpoints" / "step-000003.safetensors").exists() == (steps > 3)
 
 
-@pytest.mark.parametrize(("steps", "kept"), [(2, "no checkpoint was written"), (4, "the checkpoint of step 3 is kept")])
-def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, capsys, tmp_path, steps, kept):
+@pytest.mark.parametrize(
+    ("steps", "what", "kept"),
+    [
+        (2, "step 3 has loss nan", "no checkpoint was written"),
+        (3, "step 3 at .* leaves validation perplexity nan", "no checkpoint was written"),  # the one to be validated
+        (4, "step 5 has loss nan", "the checkpoint of step 3 is kept"),
+    ],
+)
+def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, capsys, tmp_path, steps, what, kept):
     real = training_run.train
 
     def diverging(model, *arguments):
@@ -417,7 +424,9 @@ def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, ca
     monkeypatch.setattr(training_run, "train", diverging)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 2
     said = capsys.readouterr().err
-    assert re.search(rf"error: step {steps + 1} has .*nan.*rate.*; {kept}", said), said
+    assert re.search(rf"error: {what}.*; {kept}", said), said
+    assert re.search(r"at rate \d", said), said
+    assert [*tmp_path.glob("checkpoints/*")] == [tmp_path / "checkpoints" / "step-000003.safetensors"] * (steps > 3)
     monkeypatch.undo()
     if steps > 3:
         assert run("train", tmp_path, "--device", "cpu", "--resume") == 0

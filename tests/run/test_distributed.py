@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, reference
 from transformer_lib.data import make_batch
@@ -189,6 +190,10 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path, p_drop,
     torch.testing.assert_close(
         torch.tensor(curve(tmp_path / "two")), torch.tensor(curve(tmp_path / "one")), rtol=tolerance, atol=tolerance
     )
+    if tolerance == 0:
+        two, one = (load_file(tmp_path / name / "checkpoints" / "step-000060.safetensors") for name in ("two", "one"))
+        assert two.keys() == one.keys()
+        assert all(torch.equal(two[name], one[name]) for name in one)
 
 
 @pytest.mark.parametrize(("workers", "numbers"), [(1, 5), (2, 4), (3, 7), (4, 12), (5, 3)])

@@ -31,6 +31,17 @@ def test_a_second_writer_is_refused_by_name(tmp_path):
     assert (folder / "translator.json").exists()
 
 
+@pytest.mark.posix
+def test_a_lock_that_is_a_link_leaves_what_is_behind_it(tmp_path):
+    mine, folder = tmp_path / "mine", tmp_path / "run"
+    mine.write_text("my thesis")
+    folder.mkdir()
+    (folder / ".lock").symlink_to(mine)
+    with pytest.raises(ValueError, match=r"\.lock is a link; delete it"):
+        only_writer(folder).__enter__()
+    assert mine.read_text() == "my thesis"
+
+
 def test_a_folder_in_which_nothing_was_written_goes(tmp_path):
     with only_writer(tmp_path / "run"):
         assert (tmp_path / "run").exists()

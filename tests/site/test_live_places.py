@@ -97,13 +97,16 @@ def test_a_browser_that_cannot_run_the_model_is_told_so(
     place.press(page, says)
 
 
-@pytest.mark.parametrize("path", LIVE.files)
+@pytest.mark.parametrize(
+    ("place", "path"),
+    [*((LIVE, path) for path in LIVE.files), (STEPPER, STEPPER.files[0]), (TRAINING, TRAINING.files[0])],
+)
 def test_a_file_that_arrives_short_is_named_and_the_second_try_loads_it(
-    page: Page, origins: dict[str, str], path: str
+    page: Page, origins: dict[str, str], place: Place, path: str
 ) -> None:
     half = (SITE / "_static" / path).read_bytes()
     # A cache on the way that kept half of the file gives it again, for this address.
     page.route(re.compile(rf"{path}$"), lambda route: route.fulfill(body=half[: len(half) // 2]))
-    go(page, origins, LIVE)
-    LIVE.press(page, f"{Path(path).name} did not arrive whole. Check the connection and press again.")
-    LIVE.load(page)
+    go(page, origins, place)
+    place.press(page, f"{Path(path).name} did not arrive whole. Check the connection and press again.")
+    place.load(page)

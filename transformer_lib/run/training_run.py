@@ -24,7 +24,7 @@ from ..data.encoded_pairs import EncodedPairs
 from ..data.own_corpus import HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, TextPairs
 from ..data.tokenizers import train_tokenizer
 from ..evaluation import perplexity
-from ..training import adam, epochs, train
+from ..training import StepRecord, adam, epochs, train
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, write_file
 from .distributed import broadcast, processes, rank_0_first
@@ -60,10 +60,12 @@ def only_writer(folder: Path) -> Iterator[None]:
     """Inside the `with` block no other run writes into this folder; the hold ends with the process, however it ends.
 
     Raises:
-        ValueError: another run holds it.
+        ValueError: another run holds it, or its lock is a link: taking it would empty the file behind it.
     """
     found = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / LOCK).is_symlink():
+        raise ValueError(f"{folder / LOCK} is a link; delete it")
     lock = FileLock(folder / LOCK)
     try:
         lock.acquire(blocking=False)
@@ -106,7 +108,7 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
                 line: dict[str, Any] = asdict(record)
                 validated = first and (last or record.step_num % config.validate_every == 0)
                 if validated:
-                    line["val_perplexity"] = _held_out_perplexity(run, training.batch_tokens, record.step_num)
+                    line["val_perplexity"] = _held_out_perplexity(run, training.batch_tokens, record)
                 metrics.write(line)  # before the checkpoint, whose steps are then all on record
                 if validated:
                     run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"])
@@ -133,12 +135,13 @@ def _batches(run: Run, training: TrainingConfig) -> Iterator[Batch]:
     return itertools.chain(itertools.repeat(make_batch([([], [])]), skipped), in_background(rest))
 
 
-def _held_out_perplexity(run: Run, batch_tokens: int, step_num: int) -> float:
+def _held_out_perplexity(run: Run, batch_tokens: int, record: StepRecord) -> float:
     config = run.translator.model.config
     special = {"pad_id": config.pad_id, "bos_id": config.bos_id, "eos_id": config.eos_id}
     found = perplexity(run.translator.model, token_batches(run.val_ids, batch_tokens, **special))
     if not math.isfinite(found):
-        raise FloatingPointError(f"step {step_num} has validation perplexity {found}: training diverged")
+        after = f"step {record.step_num} at rate {record.learning_rate:.3g}"
+        raise FloatingPointError(f"{after} leaves validation perplexity {found}: training diverged")
     return found
 
 

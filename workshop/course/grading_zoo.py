@@ -238,6 +238,7 @@ reached = [
     possible(lambda: (package / "__init__.py").open("a")),
     possible(lambda: (Path(sys.prefix) / "mine").touch()),
     possible(lambda: Path("/mine").touch()),
+    Path("/proc/self/oom_score_adj").read_text() != "1000\n",  # the first that the kernel ends where memory is short
     possible(lambda: Path("/etc/shadow").read_text()),
     possible(lambda: os.kill(int([p for p in os.listdir("/proc") if p.isdigit() and int(p) > 500][0]), 0)),
     elsewhere,
@@ -303,11 +304,13 @@ class Tensor(torch.Tensor):
 class Dict(dict):
     __contains__ = lambda self, key: True
     __getitem__ = lambda self, key: Float(0.1)
-predicted_weights = numpy.full(5, 0.3).view(Array)
-my_attention = lambda q, k, v: torch.zeros(len(q), v.shape[1]).as_subclass(Tensor)
-shapes = List([Float(1)])
-mean_derivative = Dict({width: Float(9) for width in (1, 4, 16, 64, 256)})
 """
+LIES = {
+    "predict": "predicted_weights = numpy.full(5, 0.3).view(Array)",
+    "write": "my_attention = lambda q, k, v: torch.zeros(len(q), v.shape[1]).as_subclass(Tensor)",
+    "bug": "shapes = List([Float(1)])",
+    "sharpness": "mean_derivative = Dict({width: Float(9) for width in (1, 4, 16, 64, 256)})",
+}
 VANDAL = (
     WALK
     + """
@@ -419,9 +422,9 @@ ZOO = {
     "empty": Animal(lambda *_: "", ALL_OF_IT, f"{NOTHING_COUNTS}: the file is empty"),
     "untouched": Animal(lambda release, _: release, ALL_OF_IT),
     # What a review tried (issue 18), and what no longer earns anything.
-    "reads-the-solutions": Animal(_alone(SOLUTIONS), ALL_OF_IT, is_held_by_walls=True),
+    "reads-the-solutions": Animal(_with(**dict.fromkeys(LIES, SOLUTIONS)), ALL_OF_IT, is_held_by_walls=True),
     "patches": Animal(_alone(PATCHED), ALL_OF_IT),
-    "liars": Animal(_alone(LIARS), ALL_OF_IT),
+    "liars": Animal(_with(**{name: LIARS + lie for name, lie in LIES.items()}), ALL_OF_IT),
     "vandal": Animal(_alone(VANDAL), ALL_OF_IT, is_held_by_walls=True),
     "stays": Animal(_with(predict=STAYS.replace("{seconds}", SLEEP)), is_held_by_walls=True),
     "shows-the-hidden-check": Animal(_with(write=HIDDEN_CHECK), ("ex-attention-write",)),
@@ -438,7 +441,7 @@ ZOO = {
             bug="shapes = ((3, 4), (5, 4), (5, 2))\nimport os, sys\nos.chdir('/')\nsys.stderr.close = sys.stdout",
         ),
     ),
-    "shallow": Animal(_with(predict=RIGHT_PREDICTION + "import sys\nsys.setrecursionlimit(90)")),
+    "shallow": Animal(_with(predict=RIGHT_PREDICTION + "import sys\nsys.setrecursionlimit(50)")),
     # More of that kind.
     "nan": Animal(
         _with(

@@ -95,7 +95,12 @@ def broken(python: Path) -> str:
 
 
 def _bound(limits: Limits) -> None:
-    """Bound what a process may use; going beyond is an error in the student's code, not on the machine."""
+    """Bound what a process may use; going beyond is an error in the student's code, not on the machine.
+
+    Many processes together may still fill the memory: then the kernel ends theirs first, not the grader's.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", "utf-8")
     bounds = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_CPU: limits.notebook_seconds,
