@@ -238,7 +238,7 @@ reached = [
     possible(lambda: (package / "__init__.py").open("a")),
     possible(lambda: (Path(sys.prefix) / "mine").touch()),
     possible(lambda: Path("/mine").touch()),
-    Path("/proc/self/oom_score_adj").read_text() != "1000\n",  # the first that the kernel ends where memory is short
+    int(Path("/proc/self/oom_score_adj").read_text()) != 1000,  # the first that the kernel ends where memory is short
     possible(lambda: Path("/etc/shadow").read_text()),
     possible(lambda: os.kill(int([p for p in os.listdir("/proc") if p.isdigit() and int(p) > 500][0]), 0)),
     elsewhere,

@@ -10,6 +10,7 @@ should, and the solution of another student loses. This runs the code of the exe
 import argparse
 import contextlib
 import io
+import re
 import sys
 import tempfile
 import time
@@ -25,6 +26,19 @@ from workshop.site.myst_blocks import PageError
 from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+# An answer that makes the parts it is given equal to nothing, and returns that.
+EMPTIES = """
+def {name}(*given, **named):
+    import torch
+    given = [*given, *named.values()]
+    with torch.no_grad():
+        for one in given:
+            for parameter in one.parameters() if isinstance(one, torch.nn.Module) else ():
+                parameter.zero_()
+    return torch.zeros_like(next(one for one in given if isinstance(one, torch.Tensor)))
+"""
 
 
 @dataclass
@@ -75,7 +89,10 @@ def trials(exercise: Exercise) -> list[tuple[str, str, int]]:
         (f"wrong answer, line {wrong.line}", wrong.source, exercise.points - wrong.loses)
         for wrong in exercise.wrong_answers
     ]
+    functions = re.findall(r"^def (\w+)", exercise.cells["answer"], re.MULTILINE)
+    empties = [("what empties its parts", "".join(EMPTIES.format(name=name) for name in functions), 0)]
     return [
+        *(empties if functions else []),
         ("untouched", exercise.cells["answer"], 0),
         ("solution", exercise.cells["solution"], exercise.points),
         *wrong,
