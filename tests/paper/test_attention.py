@@ -166,6 +166,37 @@ def test_several_heads_equal_pytorchs_with_copied_weights(bias):
 
 
 @pytest.mark.paper("mha")
+def test_heads_with_fixed_weights_are_a_grouped_convolution_of_the_values():
+    num_heads, d_v, d_model, length = 3, 5, 7, 11
+    layer = MultiHeadAttention(d_model, num_heads, d_k=2, d_v=d_v).double()
+    convolution = torch.nn.Conv1d(15, 15, 3, padding=1, groups=num_heads, bias=False).double()
+    whole = torch.nn.Conv1d(d_model, d_model, 3, padding=1, bias=False).double()
+    x, joined = torch.randn(2, length, d_model).double(), []
+    layer.output_projection.register_forward_pre_hook(lambda _, inputs: joined.append(inputs[0]))
+
+    def fix(taps):
+        """Each head gives the words before, at and after the query its own three weights, whatever the words are."""
+        beside = torch.stack([torch.ones(length - abs(o)).diag(o) for o in (-1, 0, 1)]).double()
+        weights = torch.einsum("ho,oqk->hqk", taps, beside)
+        layer.kernel = lambda _query, _key, value, _mask: weights @ value
+
+    taps = torch.rand(num_heads, 3).double()
+    fix(taps)
+    with torch.no_grad():
+        layer(x, x, x)
+        # (out, in of the group, offsets): a head has one weight for all its columns and mixes none of them
+        convolution.weight.copy_(torch.einsum("ho,cd->hcdo", taps, torch.eye(d_v).double()).flatten(0, 1))
+        torch.testing.assert_close(joined[0], convolution(layer.value_projection(x).mT).mT, **DOUBLE)
+
+    fix(torch.eye(3).double())  # head 1 looks one word back, head 2 at the word itself, head 3 one word on
+    with torch.no_grad():
+        w_output = layer.output_projection.weight.split(d_v, dim=1)
+        matrices = [o @ v for o, v in zip(w_output, layer.value_projection.weight.split(d_v), strict=True)]
+        whole.weight.copy_(torch.stack(matrices, dim=-1))
+        torch.testing.assert_close(layer(x, x, x), whole(x.mT).mT, **DOUBLE)  # of one group
+
+
+@pytest.mark.paper("mha")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_the_fused_kernel_equals_the_written_out_form(dtype):
     layer, query, memory = layer_and_inputs(d_model=16, d_k=8, d_v=8)

@@ -1,6 +1,10 @@
 """Chapters → notebooks: every construct that the book uses, the errors, and the notebooks that are committed."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from workshop.site.myst_blocks import PageError
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESS = Address("owner", "name")
+NOTEBOOKS = ROOT / "notebooks"
 SITE = "https://owner.github.io/name/book/"
 BLOB = "https://github.com/owner/name/blob/main/"
 FRONT = "---\nkernelspec:\n  name: python3\n---\n"
@@ -160,6 +165,51 @@ def test_a_cell_of_the_book_alone_is_left_out(convert: Convert) -> None:
 
 def test_a_break_separates_markdown_cells(convert: Convert) -> None:
     assert convert("One.\n\n+++\n\nTwo.\n% a remark\n") == [("markdown", "One."), ("markdown", "Two.")]
+
+
+TASK = "Run this:\n\n```\npython -m pytest -k test_4_\n```\n\nOn."
+
+
+def test_the_check_of_a_task_is_a_cell_behind_its_command(convert: Convert) -> None:
+    (_, before), (kind, check), (_, after) = convert(TASK)
+    assert before == "Run this:\n\n```\npython -m pytest -k test_4_\n```"
+    assert kind == "code"
+    assert "-k test_4_ " in check
+    assert "clone --quiet --depth 1 https://github.com/owner/name" in check
+    assert after == "On."
+    assert [kind for kind, _ in convert("```\npython -m pytest -x\n```")] == ["markdown"]
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_check_of_a_task_runs_in_the_clone_or_makes_one(convert: Convert, root: Path, is_there: bool) -> None:
+    origin = root / "origin" / "name"
+    shutil.copytree(ROOT / "projects", origin / "projects", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    here = root / "notebooks"
+    here.mkdir()
+    if is_there:
+        (origin / "projects").rename(root / "projects")
+    else:
+        for command in ("init", "add .", "-c user.name=n -c user.email=e commit -m all"):
+            subprocess.run(["git", *command.split()], cwd=origin, check=True, capture_output=True)
+    settings = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{origin.parent}/.insteadOf"}
+    settings |= {"GIT_CONFIG_VALUE_0": "https://github.com/owner/", "IPYTHONDIR": str(root / "ipython")}
+    cell = here / "cell.ipy"
+    cell.write_text(convert(TASK)[1][1], "utf-8")
+    command = [sys.executable, "-m", "IPython", "--colors=NoColor", cell]
+    found = subprocess.run(command, cwd=here, env=os.environ | settings, capture_output=True, text=True, check=False)
+    assert "NotImplementedError: task 4: scaled_dot_product_attention" in found.stdout, found
+    assert "task 3" not in found.stdout
+    assert (here / "name").exists() is not is_there
+
+
+def test_every_chapter_with_a_task_has_its_check() -> None:
+    checks = {path.stem: path.read_text("utf-8").count("-m pytest -q -k test_") for path in NOTEBOOKS.glob("*.ipynb")}
+    tasks = {path.stem for path in pages_in_order(ROOT) if "\n## Your Transformer\n" in path.read_text("utf-8")}
+    assert {name for name, count in checks.items() if count == 1} == tasks
+    assert len(tasks) == 16
+    assert set(checks.values()) == {0, 1}
 
 
 def test_code_cells_are_those_that_the_book_executes() -> None:

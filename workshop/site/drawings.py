@@ -426,7 +426,7 @@ def add_and_norm(c: Canvas) -> None:
     )
     c.arrow((x, y), (x, 264))
     c.circle(x, 274, "+")
-    y = stack(c, x, 283, 220, ("LayerNorm: each row to\nmean 0 and deviation 1,\nthen × γ + β", "", "line"), gap=20)
+    y = stack(c, x, 283, 220, ("LayerNorm: each row to\nmean 0 and deviation 1,\nthen × g + b", "", "line"), gap=20)
     stack(c, x, y, 170, (f"output: {STATE}", "", "state"), gap=20)
     c.text(180, y + 72, "LayerNorm(x + Dropout(Sublayer(x)))", 13)
 

@@ -32,6 +32,20 @@ try:
     version("executable-transformer")  # by its distribution: another package has the same import name
 except PackageNotFoundError:
     %pip install --quiet "executable-transformer[viz,text] @ git+{repository}@{branch}\""""
+# A chapter's task of projects/build_the_transformer: the command, and the cell that runs it beside the notebook.
+TASK = re.compile(r"python -m pytest -k (?P<tests>test_\d+_)")
+CHECK = """\
+# The same check from here. Where the project is not there yet, as on Colab, it is cloned; open its my_transformer.py
+# from the list of files, or upload yours into its folder.
+import sys
+from pathlib import Path
+
+project = Path("../projects/build_the_transformer")
+if not project.exists():
+    project = Path("{name}/projects/build_the_transformer")
+if not project.exists():
+    !git clone --quiet --depth 1 {repository}
+!"{{sys.executable}}" -m pytest -q -k {tests} "{{project}}\""""
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -93,8 +107,15 @@ class Converter:
                 self.cells.append(nbformat.v4.new_code_cell(f"# From {path}\n{source}"))
             else:
                 self.pending.append(block)
+                if block.kind == "fence" and (task := TASK.fullmatch(block.text)):
+                    self._flush()
+                    self.cells.append(nbformat.v4.new_code_cell(self._check(task["tests"])))
         self._flush()
         return self.cells
+
+    def _check(self, tests: str) -> str:
+        address = self.plain.address
+        return CHECK.format(name=address.name, repository=address.repository, tests=tests)
 
     def _kept(self) -> list[Block]:
         """The blocks of the page, without solutions unless they are wanted."""
