@@ -111,6 +111,7 @@ def test_the_built_site_holds_no_hidden_check() -> None:
         assert leaked(path.read_text("utf-8").replace('\\"', '"'), every) == [], path.name
 
 
+@pytest.mark.slow
 def test_what_a_wheel_carries_beside_its_code_holds_no_secret() -> None:
     """Its code is public by the definition of a secret; test_release.py says that a wheel carries nothing else."""
     lines = secret_lines()

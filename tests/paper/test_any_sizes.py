@@ -114,6 +114,7 @@ def test_a_model_of_any_sizes_equals_the_loops(data):
         np.testing.assert_allclose(ours, expected, **CLOSE)
 
 
+@pytest.mark.slow
 @drawn
 @given(st.data())
 @pytest.mark.paper("causal-mask")
@@ -139,6 +140,7 @@ def test_the_closed_form_counts_any_model(config):
     assert count_parameters(config) == count_parameters(Transformer(config))
 
 
+@pytest.mark.slow
 @drawn
 @given(st.data())
 def test_any_models_recorded_weights_are_distributions_over_the_keys_that_exist(data):
@@ -156,6 +158,7 @@ def test_any_models_recorded_weights_are_distributions_over_the_keys_that_exist(
             assert (w * (source == 0)[:, None, None]).abs().max() == 0
 
 
+@pytest.mark.slow
 @drawn
 @given(st.data())
 @pytest.mark.paper("decode")

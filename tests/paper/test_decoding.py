@@ -118,6 +118,7 @@ def step_log_probabilities(m, row):
 @pytest.mark.paper("decode")
 @pytest.mark.parametrize(("beam_size", "alpha", "limit"), [(1, 0.0, 9), (2, 0.6, 4), (3, 1.0, 7), (4, 0.6, 9)])
 @pytest.mark.parametrize("changes", VARIANTS)
+@pytest.mark.usefixtures("unchecked")  # a check of shapes at each step would take most of the time
 def test_beam_search_equals_the_loops(beam_size, alpha, limit, changes):
     m = likely_to_end(model(**changes))
     found = beam_hypotheses(m, SOURCE, beam_size, alpha, max_length=limit)
@@ -166,6 +167,7 @@ def test_the_list_of_a_beam_ends_where_no_open_candidate_beats_its_last(of_eos, 
 
 @pytest.mark.paper("decode")
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.usefixtures("unchecked")  # a check of shapes at each step would take most of the time
 def test_a_beam_that_drops_nothing_finds_the_best_of_all_sentences(alpha):
     m = likely_to_end(model(vocabulary_size=5, source_vocabulary_size=11))
     found = beam_hypotheses(m, SOURCE, 4**4, alpha, max_length=4)
@@ -179,6 +181,7 @@ def test_a_beam_that_drops_nothing_finds_the_best_of_all_sentences(alpha):
 
 
 @pytest.mark.paper("decode")
+@pytest.mark.usefixtures("unchecked")  # a check of shapes at each step would take most of the time
 def test_four_candidates_find_what_greedy_decoding_misses():
     gains = []
     for seed in range(10):

@@ -14,13 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_tests(package_folder, *names):
-    """Run these tests of the fast suite against the copy of the package that lies in this folder.
+    """Run these tests against the copy of the package that lies in this folder.
 
     Without the checks of shapes at every call (addopts): what a test notices, it notices by itself, in half the time.
     """
     arguments = "-q -x -o addopts= -p no:cacheprovider -p no:xdist --tb=no -m".split()
     where = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *(str(ROOT / "tests" / n) for n in names)]
-    return run_pytest(package_folder, [*arguments, "not slow", *where])
+    return run_pytest(package_folder, [*arguments, "not deep", *where])
 
 
 def test_there_are_enough_and_no_two_are_the_same():

@@ -229,6 +229,7 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_bit(tmp_path, accumulat
         assert torch.equal(p, q)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_the_same_is_learned():
     config = replace(SETTINGS, num_steps=150, warmup_steps=50)
     torch.manual_seed(1)
@@ -317,6 +318,7 @@ def test_nothing_to_train_on_is_refused():
         next(epochs([], TINY, SETTINGS))
 
 
+@pytest.mark.slow
 def test_the_core_needs_nothing_but_torch_numpy_jaxtyping_and_safetensors():
     program = """
 import sys

@@ -139,6 +139,7 @@ def refused(path, message, model=None, optimizer=None):
     assert str(path) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_any_single_altered_bit_is_noticed(saved):
     content, generator, model = saved.read_bytes(), random.Random(0), fresh_model()
     header = 8 + int.from_bytes(content[:8], "little")

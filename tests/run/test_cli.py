@@ -100,6 +100,7 @@ def test_the_vocabulary_has_the_words_of_both_languages(translator):
     assert UNK_ID not in ids
 
 
+@pytest.mark.slow
 def test_each_side_is_split_by_the_rules_of_its_own_language(tmp_path):
     assert run("train", tmp_path, *TRAIN, "--tokenizer", "spacy", *SMALL, *STEPS, "num_steps=1") == 0
     found = cli.Translator.load(tmp_path)
@@ -290,6 +291,7 @@ def scripted(monkeypatch, perplexities):
     monkeypatch.setattr(training_run, "perplexity", lambda *_: perplexities.pop(0))
 
 
+@pytest.mark.slow
 def test_training_stops_when_validation_gets_no_better(tmp_path, monkeypatch, capsys):
     values = [9.0, 5.0, 7.0, 4.0, 4.0, 6.0, 5.0, 1.0]
     options = [*TRAIN, *SMALL, "--validate-every", 2, "--patience", 3]
@@ -336,6 +338,7 @@ def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsy
     capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkeypatch):
     options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 2]
     assert run("train", tmp_path / "whole", *options) == 0

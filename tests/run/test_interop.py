@@ -233,6 +233,7 @@ def decoded(model, source, beam_size):
     return until_eos(found, model.config.eos_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 2, 4])
 def test_marian_generates_the_same_tokens_in_both_libraries(beam_size):
     lengths = []
@@ -260,6 +261,7 @@ def next_scores(logits, sentence, tokens):
     return logits(sentence, torch.tensor([tokens]))[0, -1].log_softmax(-1).tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_pytorchs_module_decoded_by_loops_gives_the_same_tokens(beam_size):
     lengths = []

@@ -51,6 +51,7 @@ def test_every_mutant_of_a_sample_still_compiles():
         compile(mutant.applied((PACKAGE / mutant.file).read_text("utf-8")), mutant.file, "exec")
 
 
+@pytest.mark.slow
 def test_a_sample_spreads_over_all_files_and_follows_its_seed():
     one, again, other = (sample(PACKAGE, 100, seed) for seed in (0, 0, 1))
     assert one == again != other

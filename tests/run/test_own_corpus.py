@@ -186,6 +186,7 @@ def trained(numbers, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_two_files_become_a_translator(trained, numbers, tmp_path, capsys, stdin):
     few = [written(tmp_path, file.name, file.read_text("utf-8").splitlines()[:20]) for file in numbers]
     described = json.loads((trained / "translator.json").read_text("utf-8"))

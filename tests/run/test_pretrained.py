@@ -49,6 +49,7 @@ def test_a_shipped_translator_is_used_by_its_name(monkeypatch, stdin, capsys, tm
     assert capsys.readouterr().out == "How old are you?\n"
 
 
+@pytest.mark.slow
 def test_the_number_words_are_as_exact_as_recorded():
     recorded = json.loads((RESULTS / f"{NUMBERS}.json").read_text("utf-8"))
     pairs = load_pairs("number_words", "test", "en", "de")

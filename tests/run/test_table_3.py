@@ -44,6 +44,7 @@ def test_the_base_here_is_trained_like_the_papers_but_for_its_length():
     assert training.epsilon_ls == paper.epsilon_ls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [2, 3, 5, 10])
 def test_an_interval_covers_the_truth_19_times_in_20(runs):
     draws = torch.randn(20_000, runs).tolist()

@@ -91,6 +91,7 @@ def test_every_text_file_names_its_encoding() -> None:
 POSIX = re.compile(r"\bos\.mkfifo|symlink_to|SIGKILL|killpg|\bresource\.|\.chmod\(")
 
 
+@pytest.mark.slow
 def test_a_fast_test_of_what_windows_lacks_says_so() -> None:
     unmarked, marked = [], 0
     for file in sorted((ROOT / "tests").rglob("test_*.py")):

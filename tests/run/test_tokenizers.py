@@ -99,6 +99,7 @@ def test_punctuation_round_trips(text):
     assert tokenizer.decode(tokenizer.encode(text)) == tokenizer.normalize(text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("multi30k")
 def test_every_real_sentence_round_trips():
     texts = [side for pair in load_pairs("multi30k", "train", "en", "de")[:3000] for side in pair]

@@ -48,6 +48,7 @@ def test_a_folder_in_which_nothing_was_written_goes(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_the_hold_ends_with_a_killed_process(tmp_path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path / "run")]

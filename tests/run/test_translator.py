@@ -145,6 +145,7 @@ def test_two_hundred_altered_bits_of_a_packed_translator_are_noticed(small, tmp_
     Translator.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_altered_bits_of_a_shipped_translator_are_noticed(tmp_path):
     """A larger one, with subword units."""
     for name in ("model.safetensors", "translator.json"):
@@ -155,6 +156,7 @@ def test_altered_bits_of_a_shipped_translator_are_noticed(tmp_path):
                 Translator.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_altered_bits_of_a_run_are_noticed(small, tmp_path):
     save_run(small, tmp_path)
     for name in ("translator.json", "checkpoints/step-000001.safetensors"):

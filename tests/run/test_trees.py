@@ -139,6 +139,7 @@ def test_a_whole_tree_needs_no_repair(tree):
     assert mended_tree(tokens, words) == (tree_from(tokens, words), 0)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.sampled_from(["XX", "(S", ")S", "(NP", ")NP", "(VP", ")VP", "<unk>"]), max_size=15), st.integers(1, 5)

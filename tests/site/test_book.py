@@ -151,6 +151,7 @@ def explains(word, place, text):
     return place in links or re.search(marked, text, re.IGNORECASE | re.MULTILINE) is not None
 
 
+@pytest.mark.slow
 def test_no_word_of_the_glossary_is_used_before_it_is_explained():
     book = whole_book()
     words, labels = places(book["glossary"].page.path.read_text("utf-8")), book["glossary"].index.labels

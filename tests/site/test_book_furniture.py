@@ -120,6 +120,7 @@ def test_a_packed_picture_keeps_even_areas_exactly_and_edges_nearly() -> None:
     assert 0 < np.abs(drawn - pixels).max() <= book_weight.LARGEST_CHANGE
 
 
+@pytest.mark.slow
 def test_a_photograph_or_a_transparent_picture_is_left_as_it_is() -> None:
     noise = png(np.random.default_rng(0).integers(0, 256, (200, 200, 3)))
     clear = png(np.zeros((20, 20, 4)))

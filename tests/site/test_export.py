@@ -127,6 +127,7 @@ def test_logits_and_weights_equal_the_librarys(name):
             torch.testing.assert_close(found[key], expected, atol=1e-3, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

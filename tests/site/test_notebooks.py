@@ -212,6 +212,7 @@ def test_every_chapter_with_a_task_has_its_check() -> None:
     assert set(checks.values()) == {0, 1}
 
 
+@pytest.mark.slow
 def test_code_cells_are_those_that_the_book_executes() -> None:
     from myst_nb.core.config import NbParserConfig
     from myst_nb.core.read import read_myst_markdown_notebook
@@ -477,6 +478,7 @@ def students() -> dict[str, str]:
     return make_notebooks.all_notebooks(ROOT)
 
 
+@pytest.mark.slow
 def test_the_committed_notebooks_are_in_step_with_the_chapters(students: dict[str, str]) -> None:
     assert make_notebooks.out_of_step(students, ROOT / "notebooks") == []
 

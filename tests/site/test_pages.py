@@ -68,7 +68,16 @@ THINNED = """() => {
 # 1.4.3 for text, 1.4.11 for marks.
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
 FRONT = (CHAPTERS[0], "search.html")
-FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")  # the others in `make test-deep`
+FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")
+# Pages of each kind: for `make test`; the others are much like these, and for `make test-deep`.
+OF_EACH_KIND = (*FROM_FILES, *(f"book/{name}.html" for name in ("encoder_decoder", "gpu_training", "notation", "api")))
+
+
+def of_rings(quick: tuple[str, ...]) -> list[Any]:
+    """All pages as parameters; those beside the quick ones are for `make test-deep`."""
+    return [pytest.param(name, marks=[] if name in quick else pytest.mark.deep) for name in PAGES]
+
+
 FIRST_VISIT = 1_000_000  # bytes, gzipped: everything that a page needs from an empty cache
 NEXT_PAGE = 150_000  # its own HTML and pictures; the rest is in the cache by then
 PACKED = {".png", ".jpg", ".woff", ".woff2"}  # a server sends these as they are
@@ -115,7 +124,7 @@ def look(page: Page, origin: str, visit: Visit) -> None:
         visit.axe[theme, width] = axe_findings(page)
 
 
-@pytest.fixture(scope="module", params=PAGES)
+@pytest.fixture(scope="module", params=of_rings(OF_EACH_KIND))
 def visit(request: pytest.FixtureRequest, context: BrowserContext, origins: dict[str, str]) -> Visit:
     """A page, looked at once for all tests."""
     page, visit = context.new_page(), Visit(request.param)
@@ -145,9 +154,7 @@ def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
         assert_whole(facts, theme, width)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in FROM_FILES else pytest.mark.deep) for name in PAGES]
-)
+@pytest.mark.parametrize("name", of_rings(FROM_FILES))
 def test_a_page_opens_from_a_file_dark_and_narrow(page: Page, origins: dict[str, str], name: str) -> None:
     faults = recorded(page, origins["file"])
     page.set_viewport_size({"width": 390, "height": 900})

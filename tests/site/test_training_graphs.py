@@ -135,6 +135,7 @@ def written_out(model):
     return contextlib.nullcontext() if NAME == HEALTHY else record_attention(model)
 
 
+@pytest.mark.slow
 def test_the_graphs_compute_what_the_package_computes():
     batch = make_task(withheld={21, 47})
     model, weights = fresh()
