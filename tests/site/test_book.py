@@ -15,7 +15,7 @@ from workshop.lab.defects import DEFECTS
 from workshop.site.address import configured
 from workshop.site.book_index import parts_of_book, read_page
 from workshop.site.measure import prose_before
-from workshop.site.plain_markdown import whole_book
+from workshop.site.plain_markdown import drawn, whole_book
 from workshop.site.tables import defect_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,6 +140,15 @@ def test_a_chapter_has_two_pictures(chapter):
     cells = [cell.source for cell in code_cells(chapter)]
     pictures = sum("plt.show()" in c or "description=" in c for c in cells)
     assert pictures >= 2, f"{pictures} cells that draw a chart or a plot; a chapter has two"
+
+
+def test_each_drawing_stands_on_a_page_and_says_what_it_shows():
+    pages = [plain.page for plain in whole_book().values()]
+    shown = {page.path.parent / block.argument for page in pages for block in page.blocks if block.name == "figure"}
+    drawings = set((ROOT / "book/_static/drawings").glob("*.svg"))
+    assert drawings
+    assert drawings <= shown, "a drawing that no page shows"
+    assert all(len(drawn(path)) > 60 for path in drawings)
 
 
 def places(text):
