@@ -164,7 +164,8 @@ def first_use(word, prose):
     prose = re.sub(blank, lambda found: "\0" * len(found[0]), prose, flags=re.MULTILINE)
     case = 0 if word.isupper() else re.IGNORECASE
     found = re.search(rf"(?<![\w-]){re.escape(word)}(?:s|es)?(?![\w-])", prose, case)
-    return found and re.compile(r"[.?!]\s|\n\n|\|\n|\Z").search(prose, found.end()).start()
+    ends = re.compile(r"[.?!]\s|\n\n|\|\n|\Z").finditer(prose, found.end()) if found else iter(())
+    return next((end.start() for end in ends), None)
 
 
 def explanation(word, place, prose):
@@ -212,8 +213,8 @@ def library_names(cells):
     """The names that code cells import from the library, the loops aside."""
     trees = [ast.parse(cell.text) for cell in cells if "%pip" not in cell.text]
     imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    library = [node for node in imports if str(node.module).startswith("transformer_lib")]
-    return {one.asname or one.name for node in library if "reference" not in node.module for one in node.names}
+    library = re.compile(r"transformer_lib(?!\.reference)")
+    return {one.asname or one.name for node in imports if library.match(node.module or "") for one in node.names}
 
 
 def test_no_function_is_used_before_the_chapter_that_explains_it():
