@@ -3,7 +3,8 @@
     TRANSFORMER_LIB_DATA=... python experiments/padding.py
 
 Three ways of filling batches, with words of spaCy and with subword units, at several sizes of batch and with several
-seeds; then the vocabularies and BLEU scores of torchtext 0.18.0 (recorded by it), of 0.6.0 (live) and of this library.
+seeds; the share of last words with other pieces before their full stop, with punctuation split off and without; then
+the vocabularies and BLEU scores of torchtext 0.18.0 (recorded by it), of 0.6.0 (live) and of this library.
 """
 
 import hashlib
@@ -12,8 +13,10 @@ import random
 import statistics
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import tokenizers
 
 from transformer_lib.data import Tokenizer, Vocabulary, load_pairs, make_batch, token_batches, train_tokenizer
 from transformer_lib.data.batches import Batch
@@ -102,6 +105,38 @@ def of_tokenizers(train: list[tuple[str, str]], val: list[tuple[str, str]]) -> d
     return counts
 
 
+def before_a_full_stop(train: list[tuple[str, str]]) -> dict[str, Any]:
+    """The English sentences that end in a word and a full stop, and in how many this word has other pieces without it.
+
+    With punctuation split off, as in the library, and without, when a piece may join letters and the stop.
+    """
+    texts = [side for pair in train for side in pair]
+    plain = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token=SPECIALS[UNK_ID]))
+    plain.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    plain.train_from_iterator(
+        texts,
+        tokenizers.trainers.BpeTrainer(vocab_size=SUBWORDS, special_tokens=list(SPECIALS), show_progress=False),
+    )
+    library = train_tokenizer("bpe", texts, None, SUBWORDS)
+    cuts: dict[str, Callable[[str], list[str]]] = {
+        "punctuation split off": lambda text: library.tokens(library.encode(text)),
+        "punctuation left on": lambda text: plain.encode(text).tokens,
+    }
+    ends = [english.split()[-1] for _, english in train]
+    words = Counter(end[:-1] for end in ends if end.endswith(".") and end[:-1].isalpha())
+    changed = {
+        name: sum(count for word, count in words.items() if cut(word + ".") != [*cut(word), "."])
+        for name, cut in cuts.items()
+    }
+    sentences = words.total()
+    print(sentences, changed, flush=True)
+    return {
+        "vocabulary": SUBWORDS,
+        "sentences": sentences,
+        "other_pieces": {name: round(count / sentences, 5) for name, count in changed.items()},
+    }
+
+
 def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:
     """Vocabularies and BLEU: torchtext 0.18.0 as recorded, 0.6.0 live, this library."""
     warnings.filterwarnings("ignore")  # torchtext 0.6.0 is old, and its dependencies say so
@@ -156,10 +191,12 @@ def measured() -> dict[str, Any]:
     """The record of both halves."""
     train, val = (load_pairs("multi30k", split, "de", "en") for split in ("train", "val"))
     return {
-        "what": "share of padding by way of batching; vocabularies and BLEU of torchtext and of this library",
+        "what": "share of padding by way of batching; last words with other pieces before a full stop; vocabularies "
+        "and BLEU of torchtext and of this library",
         "data": f"Multi30k task 1 raw, German to English: {len(train):,} pairs of train; val for unknown tokens",
         "tokenizers": of_tokenizers(train, val),
         "seeds": SEEDS,
+        "last_words": before_a_full_stop(train),
         "torchtext": of_torchtext(train),
     }
 

@@ -13,9 +13,10 @@ import transformer_lib
 from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
 from workshop.site.address import configured
-from workshop.site.book_index import read_page
-from workshop.site.measure import prose_before
-from workshop.site.plain_markdown import whole_book
+from workshop.site.book_index import parts_of_book, read_page
+from workshop.site.measure import code, end_of, prose_before, shown
+from workshop.site.myst_blocks import walk
+from workshop.site.plain_markdown import drawn, whole_book
 from workshop.site.tables import defect_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,6 +47,17 @@ def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
     assert {part.get("numbered", 1) for part in parts} == {1}  # chapters alone, not their sections
     config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"]
     assert config["numfig_secnum_depth"] == 0  # or figures would be numbered otherwise than in the notebooks
+
+
+def test_a_teaching_plan_takes_the_chapters_in_the_order_of_the_book():
+    order = [Path(name).stem for _, names in parts_of_book(ROOT) for name in names]
+    text = (ROOT / "book/for_instructors.md").read_text("utf-8")
+    plans = re.findall(r"^\| \w+ weeks.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    found = [[order.index(name) for name in re.findall(r"\]\((\w+)\.md\)", plan)] for plan in plans]
+    assert [len(plan) for plan in found] == [9, 19, 25]
+    assert all(plan == sorted(set(plan)) for plan in found)
+    built = {order.index(name) for name in ("attention", "multi_head_attention", "layers", "masks")}
+    assert all(built < set(plan) for plan in found), "the whole model needs these"
 
 
 def test_there_are_chapters():
@@ -131,24 +143,42 @@ def test_a_chapter_has_two_pictures(chapter):
     assert pictures >= 2, f"{pictures} cells that draw a chart or a plot; a chapter has two"
 
 
+def test_each_drawing_stands_on_a_page_and_says_what_it_shows():
+    pages = [plain.page for plain in whole_book().values()]
+    shown = {page.path.parent / block.argument for page in pages for block in page.blocks if block.name == "figure"}
+    drawings = set((ROOT / "book/_static/drawings").glob("*.svg"))
+    assert drawings
+    assert drawings <= shown, "a drawing that no page shows"
+    assert all(len(drawn(path)) > 60 for path in drawings)
+
+
 def places(text):
     """The words of the glossary, each with the page or label that explains it."""
     found = re.findall(r"^([^\n#:(]+?)(?: \(.*\))?\n: .*?\]\(([^)]+)\)", text, re.MULTILINE)
     return {word: place.removesuffix(".md").lower() for word, place in found}
 
 
-def uses(word, text):
-    """Whether prose has a word of the glossary, other than in a link."""
-    prose = re.sub(r"\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$", " ", text)
+def first_use(word, prose):
+    """Where the first sentence ends that has a word of the glossary, other than in a link, a heading or the goal."""
+    blank = r"\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$|^#.*$|\*\*You will be able to\*\*(?s:.*?)(?=\n\n)"
+    prose = re.sub(blank, lambda found: "\0" * len(found[0]), prose, flags=re.MULTILINE)
     case = 0 if word.isupper() else re.IGNORECASE
-    return re.search(rf"(?<![\w-]){re.escape(word)}(?:s|es)?(?![\w-])", prose, case) is not None
+    found = re.search(rf"(?<![\w-]){re.escape(word)}(?:s|es)?(?![\w-])", prose, case)
+    ends = re.compile(r"[.?!]\s|\n\n|\|\n|\Z").finditer(prose, found.end()) if found else iter(())
+    return next((end.start() for end in ends), None)
 
 
-def explains(word, place, text):
-    """Whether a page marks a word as new, has it in the first column of a table, or links to where it is explained."""
+def explanation(word, place, prose):
+    """Where a word is marked as new, has a row of a table, or links to where it is explained."""
     marked = rf"\*\*[^*\n]*{re.escape(word)}[^*\n]*\*\*|^\| [^|]*\b{re.escape(word)}\b"
-    links = [link.removesuffix(".md").lower() for link in re.findall(r"\]\(([^)]+)\)", text)]
-    return place in links or re.search(marked, text, re.IGNORECASE | re.MULTILINE) is not None
+    found = [match.start() for match in re.finditer(marked, prose, re.IGNORECASE | re.MULTILINE)]
+    links = re.finditer(r"\]\(([^)]+)\)", prose)
+    found += [link.start() for link in links if link[1].removesuffix(".md").lower() == place]
+    return min(found, default=None)
+
+
+# Page and word: the equation has it, and the sentences after the equation explain it.
+AFTER_ITS_EQUATION = {("layers", "dropout")}
 
 
 @pytest.mark.slow
@@ -159,13 +189,51 @@ def test_no_word_of_the_glossary_is_used_before_it_is_explained():
     assert not [word for word, place in words.items() if place not in book and place not in labels]
     early, known = [], set()
     for name in [name for name in book if name not in FRONT]:
-        text = book[name].page.path.read_text("utf-8")
-        known |= {word for word, place in words.items() if explains(word, place, text)}
+        prose = prose_before(book[name].page)
         known |= {word for word, place in words.items() if name in (place, place in labels and labels[place].page)}
-        early += [
-            f"{name}: {word}" for word in words if word not in known and uses(word, prose_before(book[name].page))
-        ]
-    assert not early, "mark the word (**word**) and explain it, or link to the page that does"
+        for word, place in words.items():
+            used, explained = first_use(word, prose), explanation(word, place, prose)
+            if word not in known and used is not None and (explained is None or explained > used):
+                early.append((name, word))
+            known |= {word} if explained is not None else set()
+    assert set(early) <= AFTER_ITS_EQUATION, "mark the word (**word**) and explain it, or link to the page that does"
+
+
+# No listing shows these of the library, or only one of their methods: the chapters that explain them.
+EXPLAINED_IN = {"Transformer": "encoder_decoder", "greedy_decode": "decoding"}
+# Page and name: why a visible cell may have it before the chapter that explains it.
+BOXES = {
+    ("multi_head_attention", "sinusoids"): "tells ten places apart; any ten vectors would",
+    ("embeddings", "Transformer"): "the whole model as a box, to count and to look at its embedding",
+    ("masks", "Transformer"): "the whole model as a box, to see on what its outputs depend",
+    ("training", "perplexity"): "one number beside the loss that the page's own sentence explains",
+}
+
+
+def library_names(cells):
+    """The names that code cells import from the library, the loops aside."""
+    trees = [ast.parse(cell.text) for cell in cells if "%pip" not in cell.text]
+    imports = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    library = re.compile(r"transformer_lib(?!\.reference)")
+    return {one.asname or one.name for node in imports if library.match(node.module or "") for one in node.names}
+
+
+def test_no_function_is_used_before_the_chapter_that_explains_it():
+    book = whole_book()
+    order = {name: number for number, name in enumerate(book)}
+    explained = {name: order[chapter] for name, chapter in EXPLAINED_IN.items()}
+    early = set()
+    for name, plain in book.items():
+        for block in walk(plain.page.blocks):
+            if block.name == "literalinclude" and "/transformer_lib/" in block.argument:
+                explained.setdefault(str(block.options.get("pyobject")).split(".")[0], order[name])
+    for name, plain in book.items():
+        imported = library_names(block for block in walk(plain.page.blocks) if block.name == "code-cell")
+        before = [block for block in shown(plain.page.blocks) if block.line < end_of(plain.page)]
+        visible = [code(block, plain) for block in before if block.name == "code-cell"]
+        used = {node.id for text in visible for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+        early |= {(name, one) for one in used & imported if explained.get(one, 0) > order[name]}
+    assert early <= BOXES.keys(), "show it first, or name in BOXES why the reader can take it as it is"
 
 
 def test_a_defect_that_leaves_nothing_of_a_line_says_so():

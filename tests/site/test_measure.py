@@ -29,6 +29,13 @@ assert shown
 :tags: [hide-input]
 assert folded(description="a picture")
 ```
+```{figure} drawings/described.svg
+:name: a-drawing
+A caption.
+```
+```{figure} drawings/bare.svg
+A caption.
+```
 ```{literalinclude} ../module.py
 :pyobject: listed
 ```
@@ -55,12 +62,15 @@ def found() -> tuple[dict[str, dict[str, int]], dict[str, int]]:
 
 def test_what_a_reader_sees_is_counted(tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text("def listed():\n    assert True\n\n\nleft_out = 1\n", "utf-8")
-    (tmp_path / "book").mkdir()
+    drawings = tmp_path / "book" / "drawings"
+    drawings.mkdir(parents=True)
+    (drawings / "described.svg").write_text('<svg><title id="t">A title</title></svg>', "utf-8")
+    (drawings / "bare.svg").write_text("<svg></svg>", "utf-8")
     file = tmp_path / "book" / "page.md"
     file.write_text(PAGE, "utf-8")
     page = read_page(file)
     found = measure(page, Plain(page, Index([page]), Address("owner", "name"), tmp_path))
-    assert found == {"words": 8 + 2 + 2 + 2, "lines": 2 + 2, "asserts": 1 + 1 + 1, "figures": 1}
+    assert found == {"words": 8 + 2 + 2 + 2 + 2 + 2, "lines": 2 + 2, "asserts": 1 + 1 + 1, "figures": 1 + 1}
 
 
 def test_no_chapter_exceeds_the_goal_and_no_loop_is_listed_twice(
@@ -77,6 +87,6 @@ def test_a_page_gives_time_to_read_what_it_shows(found: tuple[dict[str, dict[str
         stated = re.search(r"\*\*Time:\*\* (\d+) minutes(?:, of which (\d+) at the exercises)?\.", text)
         assert stated, f"{name} lacks its **Time:** line"
         reading = int(stated[1]) - int(stated[2] or 0)
-        if reading < shown["words"] / 100 + shown["lines"] / 10 + shown["figures"]:
+        if reading < int(shown["words"] / 100 + shown["lines"] / 10 + shown["figures"]):
             hasty[name] = reading
     assert not hasty, "a hundred words, ten lines of code or a picture take a minute at least"

@@ -56,6 +56,10 @@ def test_a_chapter_becomes_a_lecture(name):
     assert not any("solution" in slide.text.lower() for slide in slides)
 
 
+def test_the_first_deck_begins_with_first_steps():
+    assert [names[0] for _, names in make_slides.parts()][:2] == ["first_steps", "attention"]
+
+
 def test_equation_1_stands_on_a_slide_under_its_own_heading():
     slides = lecture("attention")
     [slide] = [slide for slide in slides if r"\tag{1}" in slide.text]

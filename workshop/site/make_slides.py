@@ -36,6 +36,7 @@ SLIDES = ROOT / "slides"
 VENDOR = ROOT / "book" / "_static" / "vendor"
 NBCONVERT = ROOT / ".venv-grading" / "bin" / "jupyter-nbconvert"
 NOT_LECTURED = {"Front matter", "Appendices"}
+BEFORE = "first_steps"  # front matter, but longer courses begin with it: it opens the first deck
 EQUATION = re.compile(r"\$\$.*?\\tag\{.*?\$\$", re.DOTALL)
 
 
@@ -51,7 +52,9 @@ class Slide:
 def parts() -> list[tuple[str, list[str]]]:
     """The parts of the book that are lectured: caption and names of the chapters."""
     parts = [(caption, names) for caption, names in parts_of_book(ROOT) if caption not in NOT_LECTURED]
-    return [(caption, [Path(name).stem for name in names]) for caption, names in parts]
+    decks = [(caption, [Path(name).stem for name in names]) for caption, names in parts]
+    decks[0][1].insert(0, BEFORE)
+    return decks
 
 
 def image(alt: str, kind: str, data: str) -> str:

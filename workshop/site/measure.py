@@ -11,7 +11,7 @@ from pathlib import Path
 from workshop.course.exercises import tags
 from workshop.site.book_index import Page
 from workshop.site.myst_blocks import Block, blocks, walk
-from workshop.site.plain_markdown import Plain, whole_book
+from workshop.site.plain_markdown import Plain, drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = {"words": 1500, "lines": 120, "asserts": 0}
@@ -40,10 +40,10 @@ def code(block: Block, plain: Plain) -> str:
     return block.text if block.name == "code-cell" and not FOLDED & set(tags(block)) else ""
 
 
-def has_figure(block: Block) -> bool:
-    """Whether a block draws something that it also describes."""
+def has_figure(block: Block, folder: Path) -> bool:
+    """Whether a block draws something that it also describes; a drawing of the book holds its description."""
     if block.name in {"figure", "image"}:
-        return bool(block.options.get("alt"))
+        return bool(block.options.get("alt") or drawn(folder / block.argument))
     image = (block.options.get("mystnb") or {}).get("image") or {}
     return block.name == "code-cell" and ("alt" in image or "description=" in block.text)
 
@@ -71,7 +71,7 @@ def measure(page: Page, plain: Plain) -> dict[str, int]:
         "words": len(WORD.findall(NO_WORDS.sub(" ", prose))),
         "lines": sum(bool(line.strip()) for line in lines),
         "asserts": sum(len(ASSERT.findall(code(block, plain))) for block in everything),
-        "figures": sum(map(has_figure, before)),
+        "figures": sum(has_figure(block, page.path.parent) for block in before),
     }
 
 
