@@ -87,6 +87,6 @@ def test_a_page_gives_time_to_read_what_it_shows(found: tuple[dict[str, dict[str
         stated = re.search(r"\*\*Time:\*\* (\d+) minutes(?:, of which (\d+) at the exercises)?\.", text)
         assert stated, f"{name} lacks its **Time:** line"
         reading = int(stated[1]) - int(stated[2] or 0)
-        if reading < int(shown["words"] / 100 + shown["lines"] / 10 + shown["figures"]):
+        if reading < shown["words"] / 100 + shown["lines"] / 10 + shown["figures"]:
             hasty[name] = reading
     assert not hasty, "a hundred words, ten lines of code or a picture take a minute at least"
