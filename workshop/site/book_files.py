@@ -1,4 +1,9 @@
-"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, notebooks, and the way in."""
+"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, notebooks, and the way in.
+
+sphinx-sitemap would replace the five lines of `sitemap` by as many settings, list search and index too unless told, and
+lose the order of the book. sphinx-notfound-page makes the addresses of one page absolute through `pathto`, which this
+theme's menus do not ask; and its page has neither the search field nor the list of parts.
+"""
 
 import html
 import shutil

@@ -1,7 +1,9 @@
 """The head of a page: what a search engine, or a message with a link, shows of the page.
 
 The description is read from the question box at the top of a chapter, or its first paragraph, so that it cannot go
-stale. Addresses derive from `repository` in _config.yml.
+stale. Addresses derive from `repository` in _config.yml. sphinxext-opengraph would replace `tags` alone: its
+description skips boxes, and so the question; it cuts within a word, warns of no length, and leaves out the search page
+and the index.
 """
 
 import html
