@@ -15,7 +15,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from workshop.site.address import Address
+from workshop.site.address import address_of
 
 LOGGER = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def tags(title: str, description: str, address: str, picture: str, site_name: st
     return "\n    ".join(["", *lines, ""])
 
 
-def add_tags(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.document | None, address: Address) -> None:
+def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Describe the page in its head; a description that is too short or too long is a warning."""
     if doctree is None and page not in DESCRIPTIONS:
         return
@@ -119,7 +119,8 @@ def add_tags(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.doc
             location=page,
         )  # fmt: skip
     title = re.sub(r"<[^>]*>", "", html.unescape(context.get("title") or app.config.html_title))
-    picture = address.home + card_of(page if doctree is not None else app.config.root_doc)
+    home = address_of(app.config).home
+    picture = home + card_of(page if doctree is not None else app.config.root_doc)
     context["metatags"] = context.get("metatags", "") + tags(
-        title, description, f"{address.home}{page}.html", picture, app.config.html_title
+        title, description, f"{home}{page}.html", picture, app.config.html_title
     )
