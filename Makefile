@@ -13,6 +13,9 @@ NAME ?=
 PY := .venv/bin/python
 # Each worker of the tests takes one core: two that take both wait for each other.
 QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
+# What differs from system to system (torch's CUDA libraries on Linux) is left to pip; pyproject.toml holds the bounds.
+RESOLVE := _build/lock/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.11 \
+	--python-platform linux --custom-compile-command "make lock"
 
 # A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages;
 # and without compiled files, each of the many processes of the tests would compile its modules anew.
@@ -98,12 +101,16 @@ address: env ## Write the address set in _config.yml into the files that name it
 	$(PY) -m workshop.site.address
 	$(PY) -m workshop.site.make_notebooks
 
-lock: ## Resolve the dependencies anew; PYTHON= the oldest 3.11 at hand, or the lock leaves it behind
-	$(PYTHON) workshop/environment/lock.py
-	$(PYTHON) workshop/environment/lock.py --grading
+lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` and `make book`
+	$(PYTHON) -m venv --clear _build/lock
+	_build/lock/bin/python -m pip install --quiet uv
+	$(RESOLVE) pyproject.toml --extra book --extra test --output-file _build/lock/all.txt
+	grep -vE '^(cuda|nvidia|triton)' _build/lock/all.txt > requirements-lock.txt
+	$(RESOLVE) --group grading --output-file requirements-grading-lock.txt
 
 bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; ARGS="--tiny")
-	@$(PYTHON) benchmarks/run.py $(ARGS)
+	@$(PYTHON) workshop/environment/make_env.py --bench
+	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
 
 record: env ## Run an experiment again and record its result: NAME=parsing (hours; ARGS="--seeds 0")
 	@test -f "experiments/$(NAME).py" || { echo "Name a program of experiments/: make record NAME=parsing"; exit 2; }

@@ -213,10 +213,10 @@ def _gflops(m: int, k: int, n: int, dtype: torch.dtype) -> float:
     return 2 * m * k * n / _best(lambda: a @ b) / 1e9
 
 
-def _best(run: Callable[[], object], times: int = 7) -> float:
+def _best(run: Callable[[], object]) -> float:
     # The limit is what the machine can do at its best.
     seconds = []
-    for _ in range(times):
+    for _ in range(7):
         start = time.perf_counter()
         run()
         seconds.append(time.perf_counter() - start)

@@ -1,15 +1,15 @@
 """This library and its peers on the same work, in rounds, in one run.
 
-    python benchmarks/run.py                 make .venv-bench if need be, measure, write the result, print it
-    python benchmarks/run.py --table         print the table of the recorded result
-    python benchmarks/run.py --gpu --here    training on a GPU, with what the current environment has
-    python benchmarks/run.py --tiny --here   everything at tiny sizes: does it run?
+    python benchmarks/run.py            measure every peer that is installed, write the result, print it
+    python benchmarks/run.py --table    print the table of the recorded result
+    python benchmarks/run.py --gpu      training on a GPU
+    python benchmarks/run.py --tiny     everything at tiny sizes: does it run?
 
-Each peer sits in a process of its own and only one computes at a time. Every round runs all of them once, beginning
-with another one each time; a ratio is taken within a round, so that a machine that slows down slows down both its
-sides. On a CPU every peer runs with one thread and with two, and the number that is best for it counts. A peer that
-does other work than the rest (logits of another shape, sentences that end early, a loss that does not fall) is refused,
-and the command fails.
+`make bench` runs it in .venv-bench, which has all peers. Each peer sits in a process of its own and only one computes
+at a time. Every round runs all of them once, beginning with another one each time; a ratio is taken within a round, so
+that a machine that slows down slows down both its sides. On a CPU every peer runs with one thread and with two, and the
+number that is best for it counts. A peer that does other work than the rest (logits of another shape, sentences that
+end early, a loss that does not fall) is refused, and the command fails.
 """
 
 import argparse
@@ -24,9 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks import environment
-from benchmarks.environment import ROOT
-
+ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"  # benchmark_cpu.json, benchmark_gpu.json
 PAUSE = 0.25  # seconds between two measurements, in which the threads of the last one go to sleep
 BUSY = 1.5  # load average beside our own work from which the machine counts as used by others
@@ -113,9 +111,9 @@ def load() -> float | None:
 class Bench:
     """The peers of one run, what became of each, and the measurements."""
 
-    def __init__(self, options: list[str], rounds: int, chosen: list[str] | None, missing: dict[str, str]):
+    def __init__(self, options: list[str], rounds: int, chosen: list[str] | None):
         self.options, self.rounds, self.chosen = options, rounds, chosen
-        self.left_out = dict(missing)
+        self.left_out: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.loads: list[dict[str, Any]] = []
 
@@ -236,7 +234,7 @@ def check_alike(about: dict[str, dict[str, Any]]) -> None:
             raise SystemExit(f"{key} differs between the peers: { {n: t[key] for n, t in about.items()} }")
 
 
-def run_gpu(arguments: argparse.Namespace, missing: dict[str, str]) -> dict[str, Any]:
+def run_gpu(arguments: argparse.Namespace) -> dict[str, Any]:
     """Training at the base and big shapes; where memory is short, again with half the tokens in a batch."""
     import torch
 
@@ -248,7 +246,7 @@ def run_gpu(arguments: argparse.Namespace, missing: dict[str, str]) -> dict[str,
     cuda = arguments.device.startswith("cuda")
     peak = gpu_peak(arguments.device, 8192 if cuda and not arguments.tiny else 256)
     shapes = {}
-    bench = Bench([], arguments.rounds or (2 if arguments.tiny else GPU.rounds), arguments.peers, missing)
+    bench = Bench([], arguments.rounds or (2 if arguments.tiny else GPU.rounds), arguments.peers)
     for shape in ("base", "big"):
         tokens = arguments.batch_tokens or (TINY if arguments.tiny else GPU).target_tokens
         while True:
@@ -331,10 +329,7 @@ def provenance(seed: int, seconds: float) -> dict[str, Any]:
     """As the experiments record it, and the processor."""
     from workshop.lab.provenance import provenance as recorded
 
-    origin = recorded(seed, seconds) | {"processor": processor()}
-    if Path(sys.prefix).resolve() == environment.ENV.resolve():  # the user typed the command without --here
-        origin["command"] = origin["command"].replace(" --here", "", 1)
-    return origin
+    return recorded(seed, seconds) | {"processor": processor()}
 
 
 def processor() -> str:
@@ -345,7 +340,7 @@ def processor() -> str:
     return names[0] if names else platform.processor()
 
 
-def measure(arguments: argparse.Namespace, missing: dict[str, str]) -> tuple[dict[str, Any], bool]:
+def measure(arguments: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     """The whole run in the current environment, and whether every peer did the work."""
     import torch
 
@@ -359,12 +354,12 @@ def measure(arguments: argparse.Namespace, missing: dict[str, str]) -> tuple[dic
     if before is not None and before > BUSY:
         say(f"The load average is {before}: others use this machine, and the numbers will show it.")
     if arguments.gpu:
-        result = run_gpu(arguments, missing)
+        result = run_gpu(arguments)
         work = {"tiny": arguments.tiny}
     else:
         sizes = TINY if arguments.tiny else FULL
         options = ["--size", "tiny" if arguments.tiny else "full"]
-        bench = Bench(options, arguments.rounds or sizes.rounds, arguments.peers, missing)
+        bench = Bench(options, arguments.rounds or sizes.rounds, arguments.peers)
         result = run_cpu(bench)
         result |= {"notes": {name: PEERS[name].notes for name in result["about"]}}
         result |= {"left_out": bench.left_out, "refused": bench.refused, "loads": bench.loads}
@@ -377,9 +372,8 @@ def measure(arguments: argparse.Namespace, missing: dict[str, str]) -> tuple[dic
 
 
 def main() -> None:
-    """Read the options; go into the environment of the benchmarks; measure, write, print."""
+    """Read the options; measure, write, print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--here", action="store_true", help="use the current environment and what it has")
     parser.add_argument("--gpu", action="store_true", help="train at the base and big shapes on a GPU")
     parser.add_argument("--device", default="cuda", help="of --gpu; cpu with --tiny is a dry run")
     parser.add_argument("--batch-tokens", type=int, help="target tokens in a batch, of --gpu")
@@ -394,17 +388,10 @@ def main() -> None:
         from benchmarks.table import table
 
         if not path.exists():
-            sys.exit(f"{path} does not exist: run `make bench`, or `python benchmarks/run.py`, first.")
+            sys.exit(f"{path} does not exist: run `make bench` first.")
         print(table(json.loads(path.read_text("utf-8"))))
         return
-    missing: dict[str, str] = {}
-    if not arguments.here:
-        environment.install()
-        done = subprocess.run([environment.PYTHON, __file__, "--here", *sys.argv[1:]], check=False)
-        sys.exit(done.returncode)
-    if Path(sys.prefix).resolve() == environment.ENV.resolve() and environment.STAMP.exists():
-        missing = json.loads(environment.STAMP.read_text("utf-8"))["missing"]
-    result, right = measure(arguments, missing)
+    result, right = measure(arguments)
     if arguments.output or not arguments.tiny:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -10,7 +10,6 @@ with repetition, counted with the loops of the book.
 
 import itertools
 import json
-import time
 from typing import Any
 
 import torch
@@ -18,10 +17,11 @@ import torch
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu, chrf, import_sacrebleu, paired_bootstrap
 from transformer_lib.reference import count_ngrams
-from workshop.lab.provenance import RESULTS, provenance, write_result
+from workshop.lab.experiment import record
+from workshop.lab.provenance import RESULTS
 
 RECORDED = "multi30k_recipe"
-DRAWS, SHOWN, SEED = 1000, 400, 0  # draws of the test, draws that the book shows
+DRAWS, SHOWN = 1000, 400  # draws of the test, draws that the book shows
 SYSTEMS = ("greedy", "beam")
 LENGTHS = (1, 10, 15, 20, 1000)  # words of a reference: from each to the next
 
@@ -60,7 +60,7 @@ def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
     words = import_sacrebleu().BLEU().tokenizer  # 13a
     files = [RESULTS / RECORDED / f"{direction}.seed{seed}.{split}.{how}.txt" for how in SYSTEMS]
     said = [path.read_text("utf-8").removesuffix("\n").split("\n") for path in files]
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(0)
     draws = torch.randint(len(references), (SHOWN, len(references)), generator=generator)
     tables = [
         torch.tensor([counts(words(h).split(), words(r).split()) for h, r in zip(lines, references, strict=True)])
@@ -84,17 +84,16 @@ def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Compare the systems of all recorded runs."""
-    started = time.monotonic()
+def measured() -> dict[str, Any]:
+    """The systems of all recorded runs, compared."""
     runs = json.loads((RESULTS / f"{RECORDED}.json").read_text("utf-8"))["runs"]
-    done = [compare(run["direction"], run["seed"], split) for run in runs for split in run["test"]]
-    about = "greedy decoding of the last weights, and a beam on averaged ones, on the same sentences"
-    result = {"what": about, "systems": SYSTEMS, "draws": DRAWS, "comparisons": done}
-    write_result("compare_systems", result | provenance(SEED, time.monotonic() - started))
-    for each in done:
-        print(each["direction"], each["split"], each["bleu"], each["chrf"], each["difference"], each["p_value"])
+    return {
+        "what": "greedy decoding of the last weights, and a beam on averaged ones, on the same sentences",
+        "systems": SYSTEMS,
+        "draws": DRAWS,
+        "comparisons": [compare(run["direction"], run["seed"], split) for run in runs for split in run["test"]],
+    }
 
 
 if __name__ == "__main__":
-    main()
+    record("compare_systems", __doc__, measured)

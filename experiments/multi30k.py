@@ -13,9 +13,7 @@ stand in the folder, and keeps those that it held before.
 
 import argparse
 import json
-import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
@@ -28,6 +26,7 @@ from typing import Any, NamedTuple
 import torch
 
 from benchmarks.run import gpu_peak
+from benchmarks.worker import peak_memory
 from transformer_lib import TransformerConfig, count_parameters
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
@@ -179,7 +178,8 @@ def perform(task: Task) -> None:
         started = time.monotonic()
         if status := cli.main(["train", *_arguments(task)]):
             raise SystemExit(status)
-        trained = provenance(task.run.seed, time.monotonic() - started) | {"peak_memory_gb": _peak_memory(task.device)}
+        memory = {name: round(gb, 3) for name, gb in peak_memory(task.device).items()}
+        trained = provenance(task.run.seed, time.monotonic() - started) | memory
         (task.folder / "trained.json").write_text(json.dumps(trained), "utf-8")
     result = _training_summary(task)
     references, language = task.sides("val")[1], task.languages[1]
@@ -291,13 +291,6 @@ def _flops_per_target_token(task: Task, translator: Translator) -> float:
     ids = translator.encode(load_pairs("multi30k", "val", *task.languages))
     sides = [[len(side) + 1 for side in sentences] for sentences in zip(*ids, strict=True)]  # <eos> too
     return training_flops(translator.model.config, *sides) / sum(sides[1])
-
-
-def _peak_memory(device: str) -> float:
-    if device.startswith("cuda"):
-        return round(torch.cuda.max_memory_allocated() / 1e9, 3)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9, 3)
 
 
 def merged(recorded: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

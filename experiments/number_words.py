@@ -6,20 +6,16 @@ The command line's own `train`, a minute or two on one CPU core, to exact transl
 The book's page with the translator in the browser uses what is packed here: run workshop/site/export_onnx.py after it.
 """
 
-import argparse
 import json
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
 from transformer_lib.run import cli
 from transformer_lib.run.translator import PRETRAINED, Translator
-from workshop.lab.provenance import provenance, write_result
+from workshop.lab.experiment import record
 
 NAME = "number_words_en_de"
 CORPUS = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de"]
@@ -27,10 +23,10 @@ MODEL = ["d_model=64", "d_ff=256", "num_layers=2", "num_heads=4", "d_k=16", "d_v
 TRAINING = ["num_steps=1000", "batch_tokens=700", "accumulate=3", "warmup_steps=3000"]
 
 
-def train(folder: Path, seed: int) -> None:
+def train(folder: Path, corpus: list[str], model: list[str], training: list[str], seed: int) -> None:
     """By the command that the README shows."""
-    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}"]
-    if status := cli.main(["train", str(folder), *CORPUS, "--device", "cpu", *settings]):
+    settings = ["--model", *model, "--training", *training, f"seed={seed}"]
+    if status := cli.main(["train", str(folder), *corpus, "--device", "cpu", *settings]):
         raise SystemExit(status)
 
 
@@ -48,6 +44,16 @@ def ship(folder: Path, name: str, parts: dict[str, list[tuple[str, str]]]) -> di
     }
 
 
+def origin(result: dict[str, Any], words: str = "vocabulary") -> str:
+    """What a card says of the size and the training."""
+    return f"""\
+{result["parameters"]:,} parameters, the weights in 8 bits: {sum(result["bytes"].values()) / 1e3:.0f} kB with the
+{words}. {", ".join(result["model"])};
+{", ".join(result["training"])}, seed {result["seed"]}:
+{result["target_tokens_seen"] / 1e6:.1f} million target tokens, {result["seconds"]:.0f} seconds in all on
+{result["device"]}, {result["threads"]} thread(s), beside other work; commit {result["commit"]}."""
+
+
 def card(result: dict[str, Any]) -> str:
     """What a user of the weights must know, from the result."""
     return f"""# {NAME}
@@ -57,11 +63,7 @@ with spaces between the parts. It comes with `transformer_lib`. This card is wri
 
     echo "four hundred forty seven" | python -m transformer_lib translate {NAME}
 
-{result["parameters"]:,} parameters, the weights in 8 bits: {sum(result["bytes"].values()) / 1e3:.0f} kB with the
-vocabulary. {", ".join(result["model"])};
-{", ".join(result["training"])}, seed {result["seed"]}:
-{result["target_tokens_seen"] / 1e6:.1f} million target tokens, {result["seconds"]:.0f} seconds in all on
-{result["device"]}, {result["threads"]} thread(s), beside other work; commit {result["commit"]}.
+{origin(result)}
 
 Of 1,000 numbers that training never saw, {100 * result["exact_match"]["test"]:.1f} % come out exactly as they should
 (recorded {result["date"]}).
@@ -70,15 +72,10 @@ It knows the {result["vocabulary"]} English and German words of the numbers from
 """
 
 
-def main() -> None:
-    """Train, score, pack, and write the card."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    seed = parser.parse_args().seed
-    started = time.monotonic()
-    torch.set_num_threads(1)  # so small a model gains nothing from two
+def measured(seed: int) -> dict[str, Any]:
+    """Train, score and pack; the record of all three."""
     with tempfile.TemporaryDirectory() as folder:
-        train(Path(folder, "run"), seed)
+        train(Path(folder, "run"), CORPUS, MODEL, TRAINING, seed)
         parts = {part: load_pairs("number_words", part, "en", "de") for part in ("val", "test")}
         result = {
             "what": f"the translator {NAME} that comes with the package: numbers up to 999,999 in words",
@@ -88,11 +85,10 @@ def main() -> None:
             "training": TRAINING,
             **ship(Path(folder, "run"), NAME, parts),
         }
-    result["vocabulary"] = len(Translator.load(PRETRAINED / NAME).source_tokenizer) - 4  # without the special tokens
-    result |= provenance(seed, time.monotonic() - started)
-    (PRETRAINED / NAME / "README.md").write_text(card(result), encoding="utf-8")
-    print(f"exact match {result['exact_match']}, written to {write_result(NAME, result).name} and {NAME}/")
+    words = len(Translator.load(PRETRAINED / NAME).source_tokenizer) - 4  # without the special tokens
+    return result | {"vocabulary": words}
 
 
 if __name__ == "__main__":
-    main()
+    recorded = record(NAME, __doc__, measured, seed=0)
+    (PRETRAINED / NAME / "README.md").write_text(card(recorded), encoding="utf-8")

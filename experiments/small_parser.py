@@ -7,21 +7,16 @@ files like those of any two languages. The book's page with the models in the br
 workshop/site/export_onnx.py after it.
 """
 
-import argparse
 import random
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from experiments.number_words import ship
+from experiments import number_words
 from transformer_lib.data.trees import Tree, linearize
-from transformer_lib.run import cli
 from transformer_lib.run.translator import PRETRAINED, Translator
-from workshop.lab.provenance import provenance, write_result
+from workshop.lab.experiment import record
 
 NAME = "parser_en_en"
 MODEL = ["d_model=64", "d_ff=128", "num_layers=2", "num_heads=4", "d_k=16", "d_v=16", "p_drop=0.0", "norm_order=pre"]
@@ -91,9 +86,7 @@ def train(folder: Path, seed: int) -> None:
     files = ["--data", *(str(folder / f"train.{side}") for side in ("sentences", "trees"))]
     files += ["--validation", *(str(folder / f"val.{side}") for side in ("sentences", "trees"))]
     languages = ["--source", "sentences", "--target", "trees", "--tokenizer", "space"]
-    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}"]
-    if status := cli.main(["train", str(folder / "run"), *files, *languages, "--device", "cpu", *settings]):
-        raise SystemExit(status)
+    number_words.train(folder / "run", files + languages, MODEL, TRAINING, seed)
 
 
 def card(result: dict[str, Any]) -> str:
@@ -106,11 +99,7 @@ A small Transformer that reads a short English sentence and writes its tree: "th
 
     echo "the girl saw the king with a telescope" | python -m transformer_lib translate {NAME}
 
-{result["parameters"]:,} parameters, the weights in 8 bits: {sum(result["bytes"].values()) / 1e3:.0f} kB with the
-vocabularies. {", ".join(result["model"])};
-{", ".join(result["training"])}, seed {result["seed"]}:
-{result["target_tokens_seen"] / 1e6:.1f} million target tokens, {result["seconds"]:.0f} seconds in all on
-{result["device"]}, {result["threads"]} thread(s), beside other work; commit {result["commit"]}.
+{number_words.origin(result, "vocabularies")}
 
 Of {PARTS["test"]} sentences that training never saw, {100 * result["exact_match"]["test"]:.1f} % get exactly their tree
 (recorded {result["date"]}).
@@ -120,13 +109,8 @@ English. In that grammar what one wears belongs to a person and a tool to what i
 """
 
 
-def main() -> None:
-    """Train, score, pack, and write the card."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seed", type=int, default=0)
-    seed = parser.parse_args().seed
-    started = time.monotonic()
-    torch.set_num_threads(1)  # so small a model gains nothing from two
+def measured(seed: int) -> dict[str, Any]:
+    """Train, score and pack; the record of all three, with what the parser writes for some test sentences."""
     with tempfile.TemporaryDirectory() as name:
         train(Path(name), seed)
         result = {
@@ -135,7 +119,7 @@ def main() -> None:
             "sentences": PARTS,
             "model": MODEL,
             "training": TRAINING,
-            **ship(Path(name, "run"), NAME, {part: pairs(part) for part in ("val", "test")}),
+            **number_words.ship(Path(name, "run"), NAME, {part: pairs(part) for part in ("val", "test")}),
         }
     packed, shown = Translator.load(PRETRAINED / NAME), pairs("test")[:SHOWN]
     result["words"] = len({word for words, _ in pairs("train") for word in words.split()})
@@ -143,10 +127,9 @@ def main() -> None:
         {"source": source, "reference": tree, "hypothesis": written}
         for (source, tree), written in zip(shown, packed.translate([source for source, _ in shown]), strict=True)
     ]
-    result |= provenance(seed, time.monotonic() - started)
-    (PRETRAINED / NAME / "README.md").write_text(card(result), encoding="utf-8")
-    print(f"exact match {result['exact_match']}, written to {write_result(NAME, result).name} and {NAME}/")
+    return result
 
 
 if __name__ == "__main__":
-    main()
+    recorded = record(NAME, __doc__, measured, seed=0)
+    (PRETRAINED / NAME / "README.md").write_text(card(recorded), encoding="utf-8")

@@ -104,7 +104,7 @@ def test_logits_of_another_shape_are_refused():
 
 def run(tmp_path, *options):
     output = tmp_path / "result.json"
-    command = [sys.executable, BENCHMARKS / "run.py", "--tiny", "--here", "--output", output, *options]
+    command = [sys.executable, BENCHMARKS / "run.py", "--tiny", "--output", output, *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(output.read_text("utf-8")), done.stdout, output

@@ -41,9 +41,9 @@ def document(*children: nodes.Node) -> nodes.document:
     return tree
 
 
-def chart(value: float = 1, **properties: Any) -> nodes.raw:
+def chart(**properties: Any) -> nodes.raw:
     """The node that a notebook's Altair output becomes."""
-    data = alt.Data(values=[{"a": value, "b": "</script><!-- })({"}])
+    data = alt.Data(values=[{"a": 1, "b": "</script><!-- })({"}])
     bundle: Any = alt.Chart(data).mark_bar().encode(x="a:Q").properties(**properties)._repr_mimebundle_()
     return nodes.raw("", bundle["text/html"], format="html")
 

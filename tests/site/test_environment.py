@@ -1,5 +1,6 @@
 """Making the environments."""
 
+import re
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from workshop.environment import make_env
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.posix
@@ -36,10 +39,15 @@ def test_an_environment_whose_python_has_gone_is_made_anew(tmp_path, monkeypatch
 
 @pytest.mark.parametrize("name", [".venv", ".venv-grading"])
 def test_every_package_runs_on_the_oldest_python_that_the_readme_names(name):
-    root = Path(__file__).resolve().parents[2]
-    folders = [str(folder) for folder in (root / name).glob("lib/python*/site-packages")]
+    folders = [str(folder) for folder in (ROOT / name).glob("lib/python*/site-packages")]
     if not folders:
         pytest.skip(f"needs {name}: run `make grading-env`")
     needs = {f"{one.name}=={one.version}": one.metadata["Requires-Python"] or "" for one in distributions(path=folders)}
     assert len(needs) > 50
     assert not {pin: python for pin, python in needs.items() if "3.11.0" not in SpecifierSet(python)}
+
+
+@pytest.mark.parametrize("name", ["requirements-lock.txt", "requirements-grading-lock.txt"])
+def test_a_lock_names_versions_and_no_host(name):
+    pins = [line for line in (ROOT / name).read_text("utf-8").splitlines() if not line.startswith("#")]
+    assert not [pin for pin in pins if not re.fullmatch(r"[\w.-]+==[\w.]+", pin)]

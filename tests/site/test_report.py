@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from browser import API, CHAPTERS, opened
+from docutils.utils import new_document
 from playwright.sync_api import Page
 
 from workshop.site import book_report
@@ -64,8 +65,9 @@ def test_the_link_stands_behind_the_heading_and_leaves_the_rest_alone() -> None:
 def test_the_menu_of_a_page_opens_the_same_form() -> None:
     button: dict[str, Any] = {"url": "https://github.com/owner/name/issues/new?title=x&body=y", "text": "Open issue"}
     context = {"body": f"<h1>Masks{ANCHOR}</h1>", "header_buttons": [{"buttons": [button]}, {"type": "javascript"}]}
-    app: Any = SimpleNamespace(builder=SimpleNamespace(name="html"))
-    book_report.add_links(app, "book/masks", context, object(), HOME)  # type: ignore[arg-type]
+    config = SimpleNamespace(html_theme_options={"repository_url": HOME.repository})
+    app: Any = SimpleNamespace(builder=SimpleNamespace(name="html"), config=config)
+    book_report.add_links(app, "book/masks", "page.html", context, new_document(""))
     assert parse_qs(urlsplit(button["url"]).query)["page"] == ["masks"]
     assert len(LINK.findall(context["body"])) == 1
 

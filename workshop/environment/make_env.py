@@ -2,9 +2,11 @@
 
     python workshop/environment/make_env.py             .venv, for everything but grading
     ... --grading                                       .venv-grading, for nbgrader; students' code runs in .venv
+    ... --bench                                         .venv-bench, the package beside its peers
 
 Uses nothing but the standard library, and no syntax newer than Python 3.6: its first job is to say clearly that
-Python is too old.
+Python is too old. uv resolves the locks (`make lock`), but pip installs: it takes torch's build without CUDA from a
+folder of wheels or a second index, as PIP_FIND_LINKS and PIP_EXTRA_INDEX_URL name them, where uv takes the first index.
 """
 
 import hashlib
@@ -15,15 +17,31 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-GRADING = "--grading" in sys.argv[1:]
-ENV = ROOT / (".venv-grading" if GRADING else ".venv")
+KIND = next((option for option in ("grading", "bench") if "--" + option in sys.argv[1:]), "")
+ENV = ROOT / (".venv-" + KIND if KIND else ".venv")
 STAMP = ENV / "complete"
 PROGRAMS = "Scripts" if os.name == "nt" else "bin"
 PYTHON = ENV / PROGRAMS / "python"
-LOCK = "requirements-grading-lock.txt" if GRADING else "requirements-lock.txt"
+LOCK = "requirements-grading-lock.txt" if KIND == "grading" else "requirements-lock.txt"
 # Each kernel would warn that it listens on a port of this machine; in a build that is noise.
 KERNEL_CONFIG = ENV / "etc" / "ipython" / "ipython_kernel_config.py"
-INPUTS = (LOCK, "workshop/environment/make_env.py") if GRADING else (LOCK, "pyproject.toml")
+INPUTS = (LOCK, "pyproject.toml", "workshop/environment/make_env.py")
+# What pip is asked for, command by command. The package comes alone: the lock has all its dependencies.
+NEEDED = {
+    "": ("-r " + LOCK, "--no-deps --editable ."),
+    "grading": ("-r " + LOCK,),
+    "bench": ("torch numpy tokenizers sacrebleu transformers sentencepiece", "--editable ."),
+}[KIND]
+# Peers of the benchmarks, which do without one that cannot be installed. Two ask for versions of torch or protobuf that
+# exclude a current torch, and for much that the benchmark never calls: they come alone, after what they do need.
+PEERS = (
+    "x-transformers==2.31.10",
+    "ctranslate2==4.8.5",
+    "configargparse==1.9.0 pyonmttok==1.38.1 pyahocorasick==2.3.1 rapidfuzz==3.14.6 pyyaml six tensorboard==2.21.0",
+    "--no-deps OpenNMT-py==3.5.1",
+    "matplotlib packaging pyyaml six wrapt importlib_metadata subword-nmt==0.3.8 tensorboard==2.21.0",
+    "--no-deps joeynmt==2.3.0",
+)
 
 
 def check_python():
@@ -49,16 +67,17 @@ def fingerprint():
 
 
 def install(update):
-    """Install the lock; then this package, whose dependencies are all in the lock."""
+    """Install what the environment needs, in the versions of the lock; then the peers, of the benchmarks alone."""
     if update:
         STAMP.unlink()
     else:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(ENV)], check=True)
-    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    subprocess.run([*pip, "-r", LOCK], check=True, cwd=ROOT)
-    if GRADING:
-        return
-    subprocess.run([*pip, "--no-deps", "--editable", "."], check=True, cwd=ROOT)
+    pip = [str(PYTHON), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--constraint", LOCK]
+    for requirements in NEEDED:
+        subprocess.run(pip + requirements.split(), check=True, cwd=ROOT)
+    for requirements in PEERS if KIND == "bench" else ():
+        if subprocess.run(pip + requirements.split(), check=False, cwd=ROOT).returncode:
+            print(f"Left out: {requirements}", flush=True)
     KERNEL_CONFIG.parent.mkdir(parents=True, exist_ok=True)
     KERNEL_CONFIG.write_text('c = get_config()  # noqa: F821\nc.IPKernelApp.log_level = "ERROR"\n', "utf-8")
 
@@ -69,7 +88,7 @@ def size_in_gb():
 
 def wait_for_others():
     """Hold the lock file of the requirements until it is closed: two commands at once must not both install."""
-    file = (ROOT / INPUTS[0]).open("rb")
+    file = (ROOT / LOCK).open("rb")
     try:
         import fcntl
     except ImportError:  # not on this system

@@ -12,8 +12,10 @@ from workshop.lab.provenance import provenance, write_result
 STARTED = time.monotonic()  # the seconds of a record count from here
 
 
-def record(name: str, about: str | None, measured: Callable[..., dict[str, Any]], **options: str | float) -> None:
-    """Run an experiment by its command line, and write `experiments/results/NAME.json`.
+def record(
+    name: str, about: str | None, measured: Callable[..., dict[str, Any]], **options: str | float
+) -> dict[str, Any]:
+    """Run an experiment by its command line, write `experiments/results/NAME.json`, and return what stands there.
 
     Args:
         about: the docstring of the experiment, whose first line describes the command.
@@ -25,9 +27,9 @@ def record(name: str, about: str | None, measured: Callable[..., dict[str, Any]]
         parser.add_argument(f"--{option}", type=type(default), default=default, help=f"default: {default}")
     arguments = vars(parser.parse_args())
     torch.set_num_threads(1)
-    result = measured(**arguments)
-    path = write_result(name, result | provenance(arguments.get("seed", 0), time.monotonic() - STARTED))
-    print(f"written to {path.name}")
+    result = measured(**arguments) | provenance(arguments.get("seed", 0), time.monotonic() - STARTED)
+    print(f"written to {write_result(name, result).name}")
+    return result
 
 
 def each(run: Callable[..., dict[str, Any]], cases: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""The picture that a messenger or a network shows beside a link: part, title and question of the chapter."""
+"""The picture that a messenger or a network shows beside a link: part, title and question of the chapter.
+
+sphinxext-opengraph draws cards too, but without part and question, refuses a logo in SVG, and packs none of them.
+"""
 
 import io
 import textwrap

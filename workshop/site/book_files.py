@@ -1,4 +1,9 @@
-"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, notebooks, and the way in."""
+"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, notebooks, and the way in.
+
+sphinx-sitemap would replace the five lines of `sitemap` by as many settings, list search and index too unless told, and
+lose the order of the book. sphinx-notfound-page makes the addresses of one page absolute through `pathto`, which this
+theme's menus do not ask; and its page has neither the search field nor the list of parts.
+"""
 
 import html
 import shutil
@@ -11,7 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from workshop.site import versions
-from workshop.site.address import Address
+from workshop.site.address import Address, address_of
 from workshop.site.book_cards import card
 from workshop.site.book_head import card_of, description_of, plain_text, question_of, tags
 from workshop.site.book_index import parts_of_book
@@ -69,11 +74,11 @@ def entrance(app: Sphinx, address: Address) -> str:
     return ENTRANCE.format(title=html.escape(book), page=f"{root}.html", address=target, tags=described)
 
 
-def write(app: Sphinx, exception: Exception | None, address: Address) -> None:
+def write(app: Sphinx, exception: Exception | None) -> None:
     """Write everything beside the pages."""
     if exception or app.builder.name != "html":
         return
-    site, source = Path(app.outdir), Path(app.srcdir)
+    address, site, source = address_of(app.config), Path(app.outdir), Path(app.srcdir)
     parts, titles = parts_of_book(source), titles_of(app)
     write_cards(app, site, parts)
     pages = [app.config.root_doc, *(page for _, names in parts for page in names)]
@@ -88,7 +93,9 @@ def write(app: Sphinx, exception: Exception | None, address: Address) -> None:
         shutil.copyfile(notebook, site / NOTEBOOKS / notebook.name)
 
 
-def offer_downloads(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+def offer_downloads(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
     """Let the page's menu offer its notebook and its print; the theme offers the source, solutions and all."""
     groups = [group for group in context.get("header_buttons", []) if group.get("label") == "download-buttons"]
     if not groups:

@@ -1,7 +1,9 @@
 """The head of a page: what a search engine, or a message with a link, shows of the page.
 
 The description is read from the question box at the top of a chapter, or its first paragraph, so that it cannot go
-stale. Addresses derive from `repository` in _config.yml.
+stale. Addresses derive from `repository` in _config.yml. sphinxext-opengraph would replace `tags` alone: its
+description skips boxes, and so the question; it cuts within a word, warns of no length, and leaves out the search page
+and the index.
 """
 
 import html
@@ -13,7 +15,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from workshop.site.address import Address
+from workshop.site.address import address_of
 
 LOGGER = logging.getLogger(__name__)
 
@@ -106,7 +108,7 @@ def tags(title: str, description: str, address: str, picture: str, site_name: st
     return "\n    ".join(["", *lines, ""])
 
 
-def add_tags(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.document | None, address: Address) -> None:
+def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Describe the page in its head; a description that is too short or too long is a warning."""
     if doctree is None and page not in DESCRIPTIONS:
         return
@@ -117,7 +119,8 @@ def add_tags(app: Sphinx, page: str, context: dict[str, Any], doctree: nodes.doc
             location=page,
         )  # fmt: skip
     title = re.sub(r"<[^>]*>", "", html.unescape(context.get("title") or app.config.html_title))
-    picture = address.home + card_of(page if doctree is not None else app.config.root_doc)
+    home = address_of(app.config).home
+    picture = home + card_of(page if doctree is not None else app.config.root_doc)
     context["metatags"] = context.get("metatags", "") + tags(
-        title, description, f"{address.home}{page}.html", picture, app.config.html_title
+        title, description, f"{home}{page}.html", picture, app.config.html_title
     )

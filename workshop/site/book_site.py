@@ -35,19 +35,13 @@ from workshop.site import (
     tables,
     teaching_plan,
 )
-from workshop.site.address import Address
+from workshop.site.address import address_of
 from workshop.site.plain_markdown import task_words
 
 ROOT = Path(__file__).resolve().parents[2]
 
 LOGGER = logging.getLogger(__name__)
 SOLUTION = re.compile(r"^```\{solution-start\}.*?^```\{solution-end\}\n```\n", re.DOTALL | re.MULTILINE)
-
-
-def address_of(config: Config) -> Address:
-    """The address of the repository; Jupyter Book hands `repository` of _config.yml to the theme."""
-    theme = config.html_theme_options
-    return Address.from_url(theme["repository_url"], theme.get("repository_branch") or "main")
 
 
 class Table(SphinxDirective):
@@ -171,22 +165,6 @@ def set_base(app: Sphinx, config: Config) -> None:
     config.html_baseurl = address_of(config).home
 
 
-def add_head(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    book_head.add_tags(app, page, context, doctree, address_of(app.config))
-
-
-def add_reports(
-    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
-) -> None:
-    book_report.add_links(app, page, context, doctree, address_of(app.config))
-
-
-def add_downloads(
-    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
-) -> None:
-    book_files.offer_downloads(app, page, context, doctree)
-
-
 def write_payloads(app: Sphinx, exception: Exception | None) -> None:
     """Write the scripts that are loaded on request: translators, the steps of training, the trace of a forward pass."""
     if exception or app.builder.name != "html":
@@ -195,10 +173,6 @@ def write_payloads(app: Sphinx, exception: Exception | None) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (book_live.payloads() | book_training.payloads() | book_stepper.payloads()).items():
         (folder / f"{name}.js").write_text(text, "utf-8")
-
-
-def write_files(app: Sphinx, exception: Exception | None) -> None:
-    book_files.write(app, exception, address_of(app.config))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -227,12 +201,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", book_answers.add_scripts)
     app.connect("html-page-context", book_live.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
-    app.connect("html-page-context", add_head)
-    app.connect("html-page-context", add_reports, priority=900)
-    app.connect("html-page-context", add_downloads, priority=900)
+    app.connect("html-page-context", book_head.add_tags)
+    app.connect("html-page-context", book_report.add_links, priority=900)
+    app.connect("html-page-context", book_files.offer_downloads, priority=900)
     app.connect("build-finished", write_payloads)
     # After Jupyter Book's own, which writes the page at the root.
-    app.connect("build-finished", write_files, priority=600)
+    app.connect("build-finished", book_files.write, priority=600)
     app.connect("build-finished", book_weight.finish, priority=700)
     app.connect("build-finished", book_pages.finish, priority=800)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
