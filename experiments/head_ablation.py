@@ -50,7 +50,7 @@ def habits_of(
     source: list[str],
     written: list[str],
 ) -> dict[str, Callable[[int], int]]:
-    """What this attention's heads may like to look at: habit → key of query i."""
+    """The habits to test for this attention: name → key of query i."""
     habits: dict[str, Callable[[int], int]] = {"first": lambda i: 0}
     if name.endswith("self"):
         habits["previous"] = lambda i: i - 1
@@ -110,7 +110,7 @@ def views(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     yield "mean of heads and layers", together.mean(dim=(0, 1))
 
 
-def places(rows: Tensor) -> list[int]:
+def most_attended_keys(rows: Tensor) -> list[int]:
     """The key with the largest weight in each row; <eos> is no row and no key."""
     return rows[:-1, :-1].argmax(dim=1).tolist()
 
@@ -140,7 +140,7 @@ def crossings(translated: list[Any], texts: list[str]) -> dict[str, dict[str, An
             continue
         group = "verb frame" if has_frame(text) else "others"
         for view, rows in views(weights):
-            crossed, uncrossed = crossed_pairs(places(rows))
+            crossed, uncrossed = crossed_pairs(most_attended_keys(rows))
             if crossed + uncrossed:
                 share = crossed / (crossed + uncrossed)
                 shares.setdefault(view, {}).setdefault(group, []).append(share)

@@ -130,7 +130,7 @@ class MultiHeadAttention(nn.Module):
 
         Raises:
             ValueError: a mask that is not boolean or does not broadcast,
-                or as many keys as values are not there.
+                or different numbers of keys and values.
         """
         return self.attend(query, *self.keys_and_values(key, value), mask)
 
@@ -139,7 +139,7 @@ class MultiHeadAttention(nn.Module):
         key: KeyStates,
         value: KeyStates,
     ) -> tuple[HeadsKey, HeadsValue]:
-        """What every head offers to any query; decoding keeps it."""
+        """The projected keys and values of every head. Decoding caches them."""
         if key.size(-2) != value.size(-2):
             problem = f"{key.size(-2)} keys and {value.size(-2)} values"
             raise ValueError(f"{problem}; each key needs its value")

@@ -90,12 +90,12 @@ def length_limits(model: Transformer, source: SourceIds, max_length: int | None)
 def check_finite(best: Tensor) -> None:
     """Raise ValueError where even the likeliest token's logit is NaN or infinite."""
     if not best.isfinite().all():
-        remedy = "load an earlier checkpoint, or decode in float32 if they overflow in half precision"
-        raise ValueError(f"the logits are not finite, as of weights that diverged in training: {remedy}")
+        remedy = "load an earlier checkpoint, or decode in float32 if the logits overflow in half precision"
+        raise ValueError(f"the logits are not finite. The weights probably diverged in training: {remedy}")
 
 
 def length_penalty(length: int, alpha: Alpha) -> float:
-    """What a hypothesis's log-probability is divided by, so that long ones are not at a disadvantage.
+    """The divisor of a hypothesis's log-probability. It lets long hypotheses compete with short ones.
 
         lp(Y) = ((5 + |Y|) / 6)^alpha
 
@@ -253,18 +253,18 @@ class _Beam:
         # (sentences, beam · vocabulary)
         extended = (self.totals[:, :, None] + log_p).flatten(1)
         # Of 2 · beam_size extensions at most beam_size end: enough are left.
-        best, places = extended.topk(2 * beam_size)
+        best, indices = extended.topk(2 * beam_size)
         check_finite(best[:, 0])
-        parents, newest = places // log_p.size(-1), places % log_p.size(-1)
+        parents, newest = indices // log_p.size(-1), indices % log_p.size(-1)
         ends = newest == eos_id
         for i, j in (ends & best.isfinite())[:, :beam_size].nonzero().tolist():
             tokens = self.tokens[i, parents[i, j], 1:].tolist()
             yield int(self.rows[i]), [*tokens, eos_id], float(best[i, j])
         self.totals, chosen = best.masked_fill(ends, -math.inf).topk(beam_size)
         parents, newest = parents.gather(1, chosen), newest.gather(1, chosen)
-        kept = _of(parents, self.tokens)
+        kept = _inherited(parents, self.tokens)
         self.tokens = torch.cat([kept, newest[:, :, None]], dim=-1)
-        self.descends = _of(parents, self.descends)
+        self.descends = _inherited(parents, self.descends)
         at_limit = self._at_limit()[:, None] & self.totals.isfinite()
         for i, j in at_limit.nonzero().tolist():
             tokens = self.tokens[i, j, 1:].tolist()
@@ -283,14 +283,14 @@ class _Beam:
             setattr(self, name, getattr(self, name)[sentences])
 
 
-def _of(parents: Tensor, kept: Tensor) -> Tensor:
+def _inherited(parents: Tensor, kept: Tensor) -> Tensor:
     # What each candidate takes over from the one it extends: (sentences, beams, so far).
     return kept.gather(1, parents[:, :, None].expand(-1, -1, kept.size(-1)))
 
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Dropout off inside the `with` block, and in each part as it was after it."""
+    """Switch dropout off inside the `with` block; restore each module's mode afterwards."""
     training = [part for part in model.modules() if part.training]
     model.eval()
     try:

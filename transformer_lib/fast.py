@@ -16,8 +16,8 @@ from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .loss import check_targets
 from .shapes import Attended, Key, Mask, Query, Value
 
-# On a CPU in bfloat16, the backward pass of the fused kernel takes several times
-# as long as that of the formula written out, up to about so many keys.
+# On a CPU in bfloat16 the fused backward pass is several times slower
+# than the formula, up to about this many keys.
 WRITTEN_OUT = 256
 
 

@@ -93,7 +93,7 @@ class EncoderLayer(nn.Module):
 
 
 class LayerCache:
-    """Keys and values that a decoder layer need not compute again while a sentence grows.
+    """The keys and values that a decoder layer has computed so far.
 
     Those of the memory are computed once. Those of the target so far come step by step, into room allocated once.
     """
@@ -106,14 +106,14 @@ class LayerCache:
         self.length = 0
 
     def append(self, key: HeadsKey, value: HeadsValue) -> tuple[Tensor, Tensor]:
-        """Keep these, and return them behind all that came before."""
+        """Append the new keys and values; return all so far."""
         start, self.length = self.length, self.length + key.size(2)
         self.key[:, :, start : self.length] = key
         self.value[:, :, start : self.length] = value
         return self.key[:, :, : self.length], self.value[:, :, : self.length]
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these sentences of the batch alone."""
+        """Drop all other sentences of the batch."""
         self.memory = (self.memory[0][rows], self.memory[1][rows])
         self.key, self.value = self.key[rows], self.value[rows]
 
@@ -156,7 +156,7 @@ class DecoderLayer(nn.Module):
     def step(
         self, states: QueryStates, cache: LayerCache, target_mask: PastMask | None, source_mask: CrossMask
     ) -> QueryStates:
-        """The same for the newest position alone; all earlier keys and values, and the memory's, are in the cache."""
+        """Run the layer for the newest token. The cache holds all earlier keys and values, and the memory's."""
 
         def look_back(x: Tensor) -> Tensor:
             past = cache.append(*self.self_attention.keys_and_values(x, x))

@@ -89,7 +89,7 @@ class DecoderCache:
     length: int = 0  # steps done
 
     def keep(self, rows: Tensor) -> None:
-        """Go on with these sentences of the batch alone."""
+        """Drop all other sentences of the batch."""
         self.source_mask = self.source_mask[rows]
         for layer in self.layers:
             layer.keep(rows)

@@ -390,7 +390,7 @@ def test_weights_of_a_run_that_diverged_are_refused(decode, value):
     assert len(decode(m, SOURCE)) == 3
     with torch.no_grad():
         m.own_source_embedding.weight[9] = value  # a word of one sentence alone
-    with pytest.raises(ValueError, match="the logits are not finite, .* diverged in training: load an earlier checkp"):
+    with pytest.raises(ValueError, match="the logits are not finite. .* diverged in training: load an earlier checkp"):
         decode(m, SOURCE)
 
 

@@ -166,7 +166,7 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path, p_drop,
     alone = subprocess.run(alone, check=False, env=environment, capture_output=True, text=True)
     assert alone.returncode == 0, alone.stderr[-2000:]
 
-    dice, metrics, said = random.Random(0), tmp_path / "two" / "metrics.jsonl", tmp_path / "said.txt"
+    generator, metrics, said = random.Random(0), tmp_path / "two" / "metrics.jsonl", tmp_path / "said.txt"
     two = train_command(tmp_path / "two", 2, p_drop)
 
     def wait_for(condition):
@@ -183,7 +183,7 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path, p_drop,
         for kills, lines in enumerate((7, 19)):  # so many steps on record, and the last kill is overcome
             wait_for(lambda kills=kills: said.read_text("utf-8").count("resumed from") >= kills)
             wait_for(lambda lines=lines: metrics.exists() and metrics.read_bytes().count(b"\n") >= lines)
-            os.kill(dice.choice(children(launcher)), signal.SIGKILL)
+            os.kill(generator.choice(children(launcher)), signal.SIGKILL)
         launcher.wait(timeout=240)
     assert launcher.returncode == 0, said.read_text("utf-8")[-3000:]
     assert said.read_text("utf-8").count("resumed from") >= 2, said.read_text("utf-8")[-3000:]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.head_ablation import Scorer, groups, habits_of, has_frame, names, places, views
+from experiments.head_ablation import Scorer, groups, habits_of, has_frame, most_attended_keys, names, views
 from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.evaluation import bleu
 
@@ -52,7 +52,7 @@ def test_views_are_maps_and_leave_the_end_out():
         torch.testing.assert_close(rows.sum(-1), torch.ones(3))
     torch.testing.assert_close(found["mean of heads and layers"], torch.stack([*found.values()][:4]).mean(0))
     rows = torch.tensor([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1], [0.0, 0.0, 1.0]])
-    assert places(rows) == [1, 0]
+    assert most_attended_keys(rows) == [1, 0]
 
 
 def test_habits_name_a_key_for_each_query():

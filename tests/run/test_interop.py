@@ -470,7 +470,7 @@ def hooked_marian():
 
 
 TOKENS = nn.Embedding(19, 8)
-OTHER_LOGITS = "not those of its weights in our model: a hook .* or its layers differ in heads"
+OTHER_LOGITS = "the logits of the two models differ. A hook .* or its layers are not all alike in heads"
 REFUSED = {
     "a module around it": (
         lambda: from_torch(Peer(), TOKENS),

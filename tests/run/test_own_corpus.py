@@ -245,7 +245,7 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
     ("changes", "message"),
     [
         ({"--source": ["cs"], "--target": ["cs"]}, "source = 'cs', target = 'cs': name two languages"),
-        ({"--source": None}, "files do not say their languages: add --source and --target, any two names"),
+        ({"--source": None}, "name the languages of the files: --source fr --target cs (any names)"),
         ({"--vocabulary-size": [8000]}, "vocabulary_size = 8000, but these texts give "),
         ({"--tokenizer": ["spacy"]}, "spaCy has no rules for the language 'x-roman'; take the tokenizer bpe or space"),
         ({"--validation": ["number_words"]}, "No such file or directory: "),
@@ -254,7 +254,7 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
             {"--data": ["nowhere"]},
             "unknown corpus 'nowhere'; known: number_words, multi30k, tatoeba; files of your own",
         ),
-        ({"--data": ["multi30k", "runs/mine"]}, "one corpus by name, or files; the folder comes before --data"),
+        ({"--data": ["multi30k", "runs/mine"]}, "give one corpus name, or files. Put the run's folder before --data"),
         ({"--max-ratio": [0.5]}, "max_ratio = 0.5 must be at least 1"),
         ({"--max-length": [0]}, "max_length = 0 must be an integer of at least 1"),
     ],

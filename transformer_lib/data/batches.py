@@ -95,7 +95,7 @@ def token_batches(
 def batch_plan(
     pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int, seed: int = 0, length_noise: float = 0.0
 ) -> list[np.ndarray]:
-    """Which pairs share a batch, for one epoch: from their lengths alone, without a look at their ids.
+    """The indices of the pairs in each batch of one epoch. Only their lengths matter.
 
     Args and Raises: as of token_batches. Pairs that know their lengths, such as EncodedPairs, are not read at all.
     """

@@ -1,4 +1,4 @@
-"""The corpora: where their files come from, and how it is made sure that they are the right ones."""
+"""The corpora: their addresses, and the check of their sha256."""
 
 import hashlib
 import http.client

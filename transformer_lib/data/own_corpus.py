@@ -30,8 +30,8 @@ def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             start = error.start + len(line) - len(error.object)  # the mark at the beginning of a file counts, too
-            found = f"{name}, line {number}, byte {start + 1}: {line[start]:#04x} is not UTF-8"
-            raise ValueError(f"{found}; convert the file, as with iconv -f ISO-8859-1 -t UTF-8") from None
+            problem = f"{name}, line {number}, byte {start + 1}: {line[start]:#04x} is not UTF-8"
+            raise ValueError(f"{problem}; convert the file, as with iconv -f ISO-8859-1 -t UTF-8") from None
 
 
 def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
@@ -39,8 +39,8 @@ def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
     for number, line in enumerate(texts, start=1):
         sides = line.split("\t") if line.strip() else ["", ""]
         if len(sides) != 2:
-            found = f"{name}, line {number} has {len(sides) - 1} tabs, not one"
-            raise ValueError(f"{found}; write the source, a tab, the target: cut -f 1,2 takes the first two columns")
+            problem = f"{name}, line {number} has {len(sides) - 1} tabs, not one"
+            raise ValueError(f"{problem}; write the source, a tab, the target: cut -f 1,2 takes the first two columns")
         yield sides[0].strip(), sides[1].strip()
 
 
@@ -69,8 +69,8 @@ class TextPairs:
         return " and ".join(map(str, self.files))
 
     def __iter__(self) -> Iterator[Pair]:
-        found = self._columns(self.files[0]) if len(self.files) == 1 else self._partners()
-        for number, pair in enumerate(found, start=1):
+        pairs = self._columns(self.files[0]) if len(self.files) == 1 else self._partners()
+        for number, pair in enumerate(pairs, start=1):
             if not self.empty and not all(pair):
                 name = f"{self.files[0 if pair[1] else -1]}, line {number}"
                 where = name if len(self.files) == 2 else f"{name}, {'target' if pair[0] else 'source'}"
@@ -87,9 +87,9 @@ class TextPairs:
                 longer = self.files[source is None]
                 counts = [number - 1, number + sum(1 for side in sides for _ in side)]
                 counts = counts if source is None else counts[::-1]
-                found = ", ".join(f"{count:,} in {file}" for file, count in zip(self.files, counts, strict=True))
+                problem = ", ".join(f"{count:,} in {file}" for file, count in zip(self.files, counts, strict=True))
                 which = f"line {number:,} of {longer} has no partner"
-                raise ValueError(f"lines: {found}; line i of one must translate line i of the other, but {which}")
+                raise ValueError(f"lines: {problem}; line i of one must translate line i of the other, but {which}")
             yield source.strip(), target.strip()
 
     def _lines(self, file: str | Path) -> Iterator[str]:
@@ -149,8 +149,8 @@ class Corpus:
         self.digest = sha256.hexdigest()  # of what was read
         self._used = bytearray(not fault for fault in faults)
         if not self.held_out or not sum(self._used):
-            found = f"{len(faults)} pairs, of which {sum(self._used)} to train on and {len(self.held_out)} held out"
-            raise ValueError(f"{_name(pairs)}: {found}{self.report()}; give more pairs")
+            problem = f"{len(faults)} pairs, of which {sum(self._used)} to train on and {len(self.held_out)} held out"
+            raise ValueError(f"{_name(pairs)}: {problem}{self.report()}; give more pairs")
 
     def __len__(self) -> int:
         return sum(self._used)

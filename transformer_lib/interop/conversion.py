@@ -125,6 +125,6 @@ def _verify(model: Transformer, original: nn.Module, logits: Callable[[Tensor, T
     tolerance = max(1e-4, 20 * torch.finfo(weight.dtype).eps) * expected.abs().max()
     if not (model(*ids) - expected).abs().max() <= tolerance:
         raise ValueError(
-            "the original's logits are not those of its weights in our model: a hook or a subclass changes them, "
-            "or its layers differ in heads, activation or norms, which ours have in common"
+            "the logits of the two models differ. A hook or subclass changes the original, "
+            "or its layers are not all alike in heads, activation or norms"
         )

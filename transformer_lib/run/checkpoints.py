@@ -260,7 +260,7 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
 
 
 def differing(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
-    """The first names whose tensors are in one alone, or of another shape in the other; "" if there are none."""
+    """Up to three names that only one dict has, or whose shapes differ; "" if none."""
     shapes, others = ({name: tensor.shape for name, tensor in tensors.items()} for tensors in (weights, expected))
     return ", ".join(sorted(n for n in shapes.keys() | others.keys() if shapes.get(n) != others.get(n))[:3])
 

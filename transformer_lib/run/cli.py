@@ -39,7 +39,7 @@ def run_train(args: argparse.Namespace) -> None:
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     args.data, args.validation = _data(args.data), args.validation and _paths(args.validation)
     if isinstance(args.data, list) and not resume and not (args.source and args.target):
-        raise ValueError("files do not say their languages: add --source and --target, any two names such as fr and cs")
+        raise ValueError("name the languages of the files: --source fr --target cs (any names)")
     before = RunConfig.read(folder) if resume else RunConfig(data=args.data or RunConfig.data)
     own = {field.name for field in fields(RunConfig)} - {"model", "training", "digest"}
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
@@ -61,13 +61,13 @@ def run_evaluate(args: argparse.Namespace) -> None:
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     pairs, name = _test_pairs(args, translator)
     scores = translator.score(pairs, args.beam_size, args.alpha)
-    found = scores.bleu
+    bleu = scores.bleu
     how = f"beam {args.beam_size}, alpha {args.alpha}" if args.beam_size > 1 else "greedy"
-    print(f"BLEU = {found.score:.2f} on {name}, {translator.source} to {translator.target}, {how}")
-    precisions = "/".join(f"{value:.1f}" for value in found.precisions)
-    lengths = f"brevity penalty {found.brevity_penalty:.3f}, length ratio {found.length_ratio:.3f}"
+    print(f"BLEU = {bleu.score:.2f} on {name}, {translator.source} to {translator.target}, {how}")
+    precisions = "/".join(f"{value:.1f}" for value in bleu.precisions)
+    lengths = f"brevity penalty {bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f}"
     print(f"precisions = {precisions}, {lengths}")
-    print(f"signature = {found.signature}")
+    print(f"signature = {bleu.signature}")
     if translator.target_tokenizer.bleu_tokenization == "none":
         print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
     print(f"exact match = {100 * scores.exact_match:.1f} %")
@@ -101,7 +101,8 @@ def _data(given: list[str] | None) -> str | list[str] | None:
     if not given or not (given[0] in CORPORA or (len(given) == 1 and not Path(given[0]).exists())):
         return given and _paths(given)
     if len(given) > 1:
-        raise ValueError(f"--data {' '.join(given)}: one corpus by name, or files; the folder comes before --data")
+        names = " ".join(given)
+        raise ValueError(f"--data {names}: give one corpus name, or files. Put the run's folder before --data")
     return given[0]
 
 
@@ -244,8 +245,8 @@ def _parser() -> argparse.ArgumentParser:
     learn.add_argument(
         "--clean", action="store_true", default=None, help="leave out pairs that look wrong; say how many"
     )
-    learn.add_argument("--max-length", type=int, help="of clean: characters of a side (default: 500)")
-    learn.add_argument("--max-ratio", type=float, help="of clean: the longer side by the shorter (default: 4)")
+    learn.add_argument("--max-length", type=int, help="with --clean: most characters on one side (default: 500)")
+    learn.add_argument("--max-ratio", type=float, help="with --clean: largest ratio of the two lengths (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
     learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
     learn.add_argument(

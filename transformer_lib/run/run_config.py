@@ -1,4 +1,4 @@
-"""What a training run is about: its corpus, its model, its training and its checkpoints."""
+"""The settings of a training run: its corpus, its model, its training and its checkpoints."""
 
 import json
 from collections.abc import Mapping

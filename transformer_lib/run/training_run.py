@@ -62,7 +62,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     Raises:
         ValueError: another run holds it, or its lock is a link: taking it would empty the file behind it.
     """
-    found = folder.exists()
+    existed = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / LOCK).is_symlink():
         raise ValueError(f"{folder / LOCK} is a link; delete it")
@@ -76,13 +76,13 @@ def only_writer(folder: Path) -> Iterator[None]:
     finally:
         if [path.name for path in folder.iterdir()] == [LOCK]:  # refused before anything was written
             (folder / LOCK).unlink()
-            if not found:
+            if not existed:
                 folder.rmdir()
         lock.release()
 
 
 class Run(NamedTuple):
-    """What a run works with."""
+    """The objects of one training run."""
 
     translator: Translator
     optimizer: torch.optim.Optimizer
@@ -138,11 +138,11 @@ def _batches(run: Run, training: TrainingConfig) -> Iterator[Batch]:
 def _held_out_perplexity(run: Run, batch_tokens: int, record: StepRecord) -> float:
     config = run.translator.model.config
     special = {"pad_id": config.pad_id, "bos_id": config.bos_id, "eos_id": config.eos_id}
-    found = perplexity(run.translator.model, token_batches(run.val_ids, batch_tokens, **special))
-    if not math.isfinite(found):
+    perplexity_now = perplexity(run.translator.model, token_batches(run.val_ids, batch_tokens, **special))
+    if not math.isfinite(perplexity_now):
         after = f"step {record.step_num} at rate {record.learning_rate:.3g}"
-        raise FloatingPointError(f"{after} leaves validation perplexity {found}: training diverged")
-    return found
+        raise FloatingPointError(f"{after} leaves validation perplexity {perplexity_now}: training diverged")
+    return perplexity_now
 
 
 def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
@@ -214,8 +214,8 @@ def read_corpus(config: RunConfig) -> Corpus:
         files = (
             " and ".join([*config.data, *(config.validation or [])]) if isinstance(config.data, list) else config.data
         )
-        found = f"{files} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
-        raise ValueError(f"{found}; put the old content back, or train into another folder")
+        problem = f"{files} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
+        raise ValueError(f"{problem}; put the old content back, or train into another folder")
     return corpus
 
 
@@ -224,7 +224,7 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus, first: bool
     written, part = folder / ENCODED, folder / f"{ENCODED}.part"
     text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
     of = hashlib.sha256(text.encode()).hexdigest()
-    if not first or _seal(written, of) == _said(written):
+    if not first or _seal(written, of) == _read_seal(written):
         return EncodedPairs(written)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
@@ -240,15 +240,15 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus, first: bool
 
 
 def _seal(folder: Path, of: str) -> dict[str, str]:
-    """What the folder's arrays are of, and the sha256 of each."""
-    found = {"of": of}
+    """The digest of what was encoded, and the sha256 of each array."""
+    seal = {"of": of}
     for path in sorted(path for path in folder.glob("*.npy") if path.is_file()):  # a pipe would never end
         with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+            seal[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return seal
 
 
-def _said(folder: Path) -> object:
+def _read_seal(folder: Path) -> object:
     try:
         check_regular(folder / SEAL)
         return json.loads((folder / SEAL).read_text("utf-8"))

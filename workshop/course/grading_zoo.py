@@ -475,7 +475,7 @@ ZOO = {
     "talks-nonsense": Animal(
         _with(predict="import os, sys\nos.write(int(sys.argv[1]), bytes([0, 0, 0, 3]) + b'[[{')\n" + RIGHT_PREDICTION),
         ("ex-attention-predict",),
-        "what cannot be understood",
+        "an invalid message",
     ),
     "answers-early": Animal(
         _alone(
@@ -497,7 +497,7 @@ ZOO = {
         ALL_OF_IT,
     ),
     "breaks-json": Animal(
-        _alone("import json\njson.dumps = lambda *a, **k: '[' * 100_000"), ALL_OF_IT, "cannot be understood"
+        _alone("import json\njson.dumps = lambda *a, **k: '[' * 100_000"), ALL_OF_IT, "an invalid message"
     ),
     "hangs-up": Animal(
         _with(predict="import os\nos.closerange(3, 100)\n" + RIGHT_PREDICTION),

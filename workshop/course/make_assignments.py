@@ -59,7 +59,7 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
 
 
 def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
-    """Write everything but the release; the names of the chapters. What stands there of other chapters stays."""
+    """Write sources and rubrics; return the chapters' names. With `names`, other chapters' files stay."""
     found = chapters(names)
     for folder in ("source", "release", "variants"):
         for path in [out / folder / name for name in found] if names else [out / folder]:

@@ -438,7 +438,7 @@ DEFECTS = [
     Defect(
         "candidates keep the past of another",
         "decoding.py",
-        "self.descends = _of(parents, self.descends)",
+        "self.descends = _inherited(parents, self.descends)",
         "self.descends = self.descends.clone()",
         "paper/test_decoding.py::test_beam_search_equals_the_loops",
     ),

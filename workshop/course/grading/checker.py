@@ -161,7 +161,7 @@ class Run:
             error = None if answer["error"] is None else [str(part) for part in answer["error"]]
             return {"outputs": outputs, "error": error, "much": bool(answer["much"])}
         except (TypeError, LookupError, AttributeError, ValueError):
-            raise Gone("the kernel said what cannot be understood") from None
+            raise Gone("the kernel sent an invalid message") from None
 
     def _cell(self, cell: Cell) -> list[Output]:
         name = cell["name"]

@@ -148,7 +148,7 @@ def _take_over(answer: Any, cell: Any, after: str = "") -> None:
 
 
 def _answers_from_below(release: Any, notebook: Any, added: dict[int, list[Any]]) -> list[str]:
-    """Move what a student wrote below an untouched written answer into it, lest it get 0 with nobody looking; notes."""
+    """Move text below an unanswered written exercise into its answer cell, so that it is marked. Returns notes."""
     notes = []
     for place, cell in enumerate(release.cells):
         if _is_answer(cell) and cell.cell_type == "markdown" and notebook.cells[place].source == cell.source:

@@ -33,7 +33,7 @@ class Stopped(BaseException):
 
 
 class Gone(BaseException):
-    """The other side has ended, or says what cannot be understood."""
+    """The other side has ended, or sent an invalid message."""
 
 
 class Unknown:
@@ -48,7 +48,7 @@ class Unknown:
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise Stopped in the body after this time, and again each second, lest a bare `except` hide it."""
+    """Raise Stopped after this time and each second after it, because a bare `except` may catch it."""
 
     def ring(*_: object) -> None:
         raise Stopped
@@ -116,7 +116,7 @@ class Wire:
         except (ValueError, RecursionError, MemoryError):
             message = None
         if not isinstance(message, dict):
-            raise Gone("the kernel said what cannot be understood")
+            raise Gone("the kernel sent an invalid message")
         return message
 
     def ask(self, **message: Any) -> Any:
@@ -415,7 +415,7 @@ def _error(told: Any) -> BaseException:
     try:
         names, message, line = [str(name) for name in told[0]][:LETTERS] or ["Exception"], *map(str, told[1:3])
     except (TypeError, LookupError, ValueError):
-        return Gone("the kernel said what cannot be understood")
+        return Gone("the kernel sent an invalid message")
     if names[0] == Stopped.__name__:
         return Stopped("there")
     known = (getattr(builtins, name, None) for name in names)
