@@ -211,7 +211,9 @@ def validated(path: Path) -> str:
     """
     if not (program := shutil.which("epubcheck")):
         return "not validated, for epubcheck is not installed"
-    done = subprocess.run([program, path], capture_output=True, text=True, encoding="utf-8", check=False)
+    # Debian's is a link to the archive of Java, which not every system starts by itself.
+    command = ["java", "-jar", program] if Path(program).resolve().suffix == ".jar" else [program]
+    done = subprocess.run([*command, path], capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
         raise ValueError(f"{path} is not valid:\n{(done.stdout + done.stderr)[-5000:]}")
     return "epubcheck finds no error"
