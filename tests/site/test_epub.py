@@ -133,7 +133,7 @@ def test_the_same_site_gives_the_same_bytes(epub: Path) -> None:
         assert (first.filename, first.compress_type) == ("mimetype", zipfile.ZIP_STORED)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_epubcheck_finds_the_file_valid_and_a_broken_one_not(epub: Path, tmp_path: Path) -> None:
     if not shutil.which("epubcheck"):
         if os.environ.get("TRANSFORMER_LIB_REQUIRE_EPUBCHECK") == "1":
