@@ -72,6 +72,8 @@ def serve(options: list[str]) -> None:
     settings.ServerApp.jpserver_extensions = {FORM: True}
     settings.ServerApp.tornado_settings = {"headers": {"Content-Security-Policy": policy(word)}}
     settings.ServerApp.default_url = "/formgrader/gradebook"
+    # nbgrader's pages would bind the cookie of the login to their own address, and the marks go to another.
+    settings.IdentityProvider.cookie_options = {"path": "/"}
     settings.ServerApp.open_browser = True
     settings.ServerApp.terminals_enabled = False
     settings.ServerApp.allow_root = True
