@@ -169,6 +169,9 @@ def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
         if isinstance(config.data, list) and not config.validation:
             size += f" (one in {SHARE}, at most {HELD_OUT:,}, drawn with seed {SPLIT_SEED})"
         print(size, file=sys.stderr)
+        if pairs.shared:
+            what = f"{pairs.shared:,} of the validation pairs are also trained on, and are no test of what was learned"
+            print(f"{what}; add --clean to leave them out of training", file=sys.stderr)
         print(f"{count_parameters(model)} parameters, {device}, {steps_done} steps done", file=sys.stderr)
     with rank_0_first():  # which writes what the others read
         train_ids = encode_once(folder, translator, pairs, first)
@@ -209,12 +212,12 @@ def read_corpus(config: RunConfig) -> Corpus:
         corpus = Corpus(next(splits), next(splits), limits)
     else:
         held_out = TextPairs(config.validation) if config.validation else None
-        corpus = Corpus(TextPairs(config.data, empty=config.clean), held_out, limits)
+        files = TextPairs(config.data, config.clean, "delete the pair, or add --clean to leave such pairs out")
+        corpus = Corpus(files, held_out, limits)
     if config.digest not in (None, corpus.digest):
-        files = (
-            " and ".join([*config.data, *(config.validation or [])]) if isinstance(config.data, list) else config.data
-        )
-        found = f"{files} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
+        own = " and ".join([*config.data, *(config.validation or [])])
+        name = config.data if isinstance(config.data, str) else own
+        found = f"{name} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
         raise ValueError(f"{found}; put the old content back, or train into another folder")
     return corpus
 
