@@ -355,11 +355,12 @@ def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkey
 
 
 def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
-    shown = []
+    shown, verbs = [], []
     real = training_run.progress_bar
 
-    def spied(*arguments):
-        bar = real(*arguments)
+    def spied(steps, total, verb, *more):
+        verbs.append(verb)
+        bar = real(steps, total, verb, *more)
         bar.mininterval = 0.0
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
@@ -371,6 +372,7 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     loss, perplexity = (f"{record[name]:.3f}" for name in ("loss_nats_per_token", "val_perplexity"))
     assert f"loss={loss}, tokens/s={speed}, val_perplexity={perplexity}" in shown[-1]
     assert any("<00:0" in line for line in shown)  # the time left
+    assert verbs == ["reading", "learning the vocabulary", "encoding", "training"]
 
 
 def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, monkeypatch):

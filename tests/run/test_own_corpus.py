@@ -297,7 +297,7 @@ def test_one_language_on_both_sides_is_refused_wherever_pairs_are_read(trained, 
 
 
 def test_validation_pairs_that_are_trained_on_are_counted(numbers, tmp_path, capsys):
-    few = [written(tmp_path, f.name, [*f.read_text("utf-8").splitlines()[:3], new]) for f, new in zip(numbers, "xy")]
+    few = [written(tmp_path, file.name, [*file.read_text("utf-8").splitlines()[:3], file.name]) for file in numbers]
     data = ["--data", *numbers, "--validation", *few, *LANGUAGES, *SMALL, *STEPS, "--device", "cpu"]
     assert run("train", tmp_path / "a", *data) == 0
     assert "\n3 of the validation pairs are also trained on, and are no test of" in capsys.readouterr().err

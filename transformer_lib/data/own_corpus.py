@@ -8,7 +8,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -121,15 +121,22 @@ class Corpus:
         pairs: for training; they can be read again and again.
         held_out: for validation. None: up to HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
         limits: None: nothing is cleaned. A drawn validation pair never shares a side with a training pair all the same.
+        shown: gives the same pairs and shows how many of them were read.
 
     Raises:
         ValueError: too few pairs, or what reading the pairs raises.
     """
 
-    def __init__(self, pairs: Iterable[Pair], held_out: Iterable[Pair] | None, limits: Limits | None = None):
+    def __init__(
+        self,
+        pairs: Iterable[Pair],
+        held_out: Iterable[Pair] | None,
+        limits: Limits | None = None,
+        shown: Callable[[Iterable[Pair]], Iterable[Pair]] = iter,
+    ):
         self._pairs, sha256, hashes = pairs, hashlib.sha256(), array("q")
         faults: list[str] = []  # why a pair is not used; "" if it is
-        for source, target in pairs:
+        for source, target in shown(pairs):
             sha256.update(f"{source}\t{target}\n".encode())
             hashes.append(hash((source, target)))
             faults.append(_fault(source, target, limits) if limits else "")
@@ -140,14 +147,14 @@ class Corpus:
         if held_out is None:
             left = [i for i, fault in enumerate(faults) if not fault]
             drawn = set(random.Random(SPLIT_SEED).sample(left, min(HELD_OUT, -(-len(left) // SHARE))))
-            self.held_out = [pair for i, pair in enumerate(pairs) if i in drawn]
+            self.held_out = [pair for i, pair in enumerate(shown(pairs)) if i in drawn]
             for i in drawn:
                 faults[i] = "held out"
         else:
             self.held_out = list(held_out)
             sha256.update("".join(f"{source}\t{target}\n" for source, target in self.held_out).encode())
         if limits or held_out is None:
-            _leave_out_shared(pairs, self.held_out, faults)
+            _leave_out_shared(shown(pairs), self.held_out, faults)
         self.dropped = Counter(fault for fault in faults if fault)
         # Held-out pairs that are trained on as well: none where those were left out.
         known = [] if limits or held_out is None else [hash(pair) for pair in self.held_out]
