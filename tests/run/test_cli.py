@@ -19,7 +19,7 @@ from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
 from transformer_lib.run import cli, training_run
-from transformer_lib.run.checkpoints import read_checkpoint
+from transformer_lib.run.checkpoints import _read
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -78,7 +78,7 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     assert {p.name for p in translator.iterdir()} == files
     paths = sorted((translator / "checkpoints").iterdir())
     assert [p.name for p in paths] == ["step-000003.safetensors", "step-000006.safetensors"]
-    described = [read_checkpoint(path) for path in paths]
+    described = [_read(path).described for path in paths]
     assert [d["val_perplexity"] for d in described] == [line["val_perplexity"] for line in lines[2::3]]
 
 

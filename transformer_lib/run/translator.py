@@ -28,7 +28,7 @@ from ..decoding import Alpha, translate
 from ..evaluation import Bleu, bleu, exact_match, import_sacrebleu
 from ..fast import lay_out_for_decoding
 from ..transformer import Transformer, count_parameters
-from .checkpoints import RunCheckpoints, average_checkpoints, differing, write_file
+from .checkpoints import RunCheckpoints, differing, write_file
 from .quantization import dequantize, quantize
 from .run_config import FILE as RUN_CONFIG
 from .run_config import RunConfig
@@ -86,20 +86,18 @@ class Translator:
         folder = find_folder(folder)
         sha256 = _described(folder).get("weights")
         packed = sha256 and _packed_weights(folder / MODEL, sha256)
-        checkpoints, used = run_checkpoints(folder), []
+        checkpoints = run_checkpoints(folder)
         if not packed:
-            used = checkpoints.last() if checkpoint == "average" else [getattr(checkpoints, checkpoint)()]
+            checkpoints.last()  # there must be one
         translator = cls.untrained(folder, device)
         if packed:
             if names := differing(packed, translator.model.state_dict()):
                 raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
             translator.model.load_state_dict(packed)
-            lay_out_for_decoding(translator.model)
-            return translator
-        for path in used:
-            checkpoints.load(path, translator.model)
-        if checkpoint == "average":
-            translator.model.load_state_dict(average_checkpoints(used))
+        elif checkpoint == "average":
+            checkpoints.load_average(translator.model)
+        else:
+            checkpoints.load(getattr(checkpoints, checkpoint)(), translator.model)
         lay_out_for_decoding(translator.model)
         return translator
 
