@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.run import gpu_peak
 from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
 from transformer_lib.config import Precision
 from transformer_lib.data import Batch
 from transformer_lib.training import adam, train
 from workshop.lab.cost import training_flops
+from workshop.lab.gpu_peak import gpu_peak
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
 LENGTH = 32  # tokens of a sentence on either side
