@@ -17,7 +17,7 @@ def gpu_peak(device: str, size: int) -> dict[str, float | None]:
         wait()
         start = time.perf_counter()
         for _ in range(5):
-            a @ b
+            _ = a @ b
         wait()
         best = max(best, 5 * 2 * size**3 / (time.perf_counter() - start) / 1e12)
     name = torch.cuda.get_device_name() if device.startswith("cuda") else ""
