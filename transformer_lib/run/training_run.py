@@ -211,8 +211,8 @@ def read_corpus(config: RunConfig) -> Corpus:
     """
     limits = Limits(config.max_length, config.max_ratio) if config.clean else None
 
-    def shown(pairs: Iterable[Pair]) -> Iterable[Pair]:
-        return progress_bar(pairs, None, "reading")
+    def shown(pairs: Iterable[Pair]) -> Iterator[Pair]:
+        return iter(progress_bar(pairs, None, "reading"))
 
     if isinstance(config.data, str):
         splits = (load_pairs(config.data, split, config.source, config.target) for split in ("train", "val"))
