@@ -28,8 +28,6 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "experiments" / "results"  # benchmark_cpu.json, benchmark_gpu.json
 PAUSE = 0.25  # seconds between two measurements, in which the threads of the last one go to sleep
 BUSY = 1.5  # load average beside our own work from which the machine counts as used by others
-# The datasheets' dense bf16 peaks, TFLOP/s.
-DATASHEET = {"H200": 989.5, "H100": 989.5, "A100": 312.0, "L4": 121.0, "T4": None}
 
 
 Rates = dict[int, list[float]]  # number of threads → the rate of each round
@@ -241,6 +239,7 @@ def run_gpu(arguments: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.peers import PEERS
     from benchmarks.work import GPU, TINY
     from benchmarks.worker import threads_of
+    from workshop.lab.gpu_peak import gpu_peak
 
     names = [name for name, peer in PEERS.items() if peer.bf16]
     cuda = arguments.device.startswith("cuda")
@@ -281,25 +280,6 @@ def run_gpu(arguments: argparse.Namespace) -> dict[str, Any]:
         "loads": bench.loads,
         "notes": {name: PEERS[name].notes for name in names},
     }
-
-
-def gpu_peak(device: str, size: int) -> dict[str, float | None]:
-    """The bf16 peak: measured by one big matrix product, and the datasheet's where the card is known. TFLOP/s."""
-    import torch
-
-    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
-    best = 0.0
-    for _ in range(10):
-        wait()
-        start = time.perf_counter()
-        for _ in range(5):
-            a @ b
-        wait()
-        best = max(best, 5 * 2 * size**3 / (time.perf_counter() - start) / 1e12)
-    name = torch.cuda.get_device_name() if device.startswith("cuda") else ""
-    datasheet = next((value for key, value in DATASHEET.items() if key in name), None)
-    return {"measured_tflops": best, "datasheet_tflops": datasheet}
 
 
 def gpu_summary(

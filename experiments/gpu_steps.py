@@ -22,12 +22,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.run import gpu_peak
 from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
 from transformer_lib.config import Precision
 from transformer_lib.data import Batch
 from transformer_lib.training import adam, train
 from workshop.lab.cost import training_flops
+from workshop.lab.gpu_peak import gpu_peak
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
 LENGTH = 32  # tokens of a sentence on either side
@@ -35,17 +35,19 @@ LENGTH = 32  # tokens of a sentence on either side
 
 @dataclass(frozen=True)
 class Form:
-    """One way to make the same step; each in the list adds something to the one before it."""
+    """One way to make the same step; each in the list adds something to the one before it, or bf16 in place of TF32."""
 
     name: str
     written_out: bool = False
     precision: Precision = "fp32"
     compile: bool = False
+    products: str = "highest"  # of float32; "high" rounds their factors to TF32
 
 
 FORMS = (
     Form("float32, attention written out", written_out=True),
     Form("+ fused attention"),
+    Form("+ TF32", products="high"),
     Form("+ bf16", precision="bf16"),
     Form("+ compiled", precision="bf16", compile=True),
 )
@@ -85,6 +87,7 @@ def measure(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
     """Speed and memory of one form of the step on a batch of so many tokens."""
     torch.manual_seed(0)
     torch._dynamo.reset()
+    torch.set_float32_matmul_precision(form.products)
     model = Transformer(work.config).to(device)
     settings = TrainingConfig(
         num_steps=work.warm_up + work.steps, batch_tokens=tokens, precision=form.precision, compile=form.compile

@@ -89,7 +89,7 @@ def prepare(folder: Path, _skip: int) -> dict[str, Any]:
     translator = new_translator(config, corpus)
     translator.save(folder)
     times.append(clock())
-    found = encode_once(folder, translator, corpus, first=True)
+    found = encode_once(folder, translator, corpus)
     times.append(clock())
     wall, cpu = (
         dict(zip(("read_and_split", "vocabulary", "encode"), column, strict=True))

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.run import gpu_peak
 from benchmarks.worker import peak_memory
 from transformer_lib import TransformerConfig, count_parameters
 from transformer_lib.config import TrainingConfig
@@ -36,6 +35,7 @@ from transformer_lib.evaluation import bleu
 from transformer_lib.run import cli
 from transformer_lib.run.translator import Translator, Weights
 from workshop.lab.cost import training_flops
+from workshop.lab.gpu_peak import gpu_peak
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
 BEAM = 5  # as in the literature on this corpus; the paper's is 4
@@ -150,6 +150,7 @@ class Task:
     device: str
     minutes: float
     validation_only: bool
+    workers: int  # runs side by side
     on_device: list[str]  # training settings that follow from the device
 
     @property
@@ -179,7 +180,7 @@ def perform(task: Task) -> None:
         if status := cli.main(["train", *_arguments(task)]):
             raise SystemExit(status)
         memory = {name: round(gb, 3) for name, gb in peak_memory(task.device).items()}
-        trained = provenance(task.run.seed, time.monotonic() - started) | memory
+        trained = provenance(task.run.seed, time.monotonic() - started) | memory | {"workers": task.workers}
         (task.folder / "trained.json").write_text(json.dumps(trained), "utf-8")
     result = _training_summary(task)
     references, language = task.sides("val")[1], task.languages[1]
@@ -252,9 +253,8 @@ def _training_summary(task: Task) -> dict[str, Any]:
     translator = Translator.untrained(task.folder)
     windows = [lines[start : start + WINDOW] for start in range(0, len(lines), WINDOW)]
     speeds = [sum(s["target_tokens"] for s in window) / sum(s["seconds"] for s in window) for window in windows]
-    flops = _flops_per_target_token(task, translator)
-    speed = statistics.median(speeds)
-    peak = gpu_peak(task.device, 8192 if task.device.startswith("cuda") else 512)
+    trained = json.loads((task.folder / "trained.json").read_text("utf-8"))
+    alone = trained.get("workers") == 1
     seen = sum(step["target_tokens"] for step in lines)
     epoch = sum(len(ids) + 1 for _, ids in translator.encode(load_pairs("multi30k", "train", *task.languages)))
     result = {
@@ -265,15 +265,12 @@ def _training_summary(task: Task) -> dict[str, Any]:
         "target_tokens_seen": seen,
         "epochs": round(seen / epoch, 2),
         "seconds_in_steps": round(sum(step["seconds"] for step in lines), 1),
-        "tokens_per_second": round(speed),
-        "flops_per_target_token": round(flops),
-        "tflops": round(speed * flops / 1e12, 4),
-        "peak_tflops_bf16": {name: value and round(value, 3) for name, value in peak.items()},
+        **_speed(statistics.median(speeds), _flops_per_target_token(task, translator), task.device, alone),
         "validation": {
             "step_num": [step["step_num"] for step in lines if "val_perplexity" in step],
             "perplexity": [round(step["val_perplexity"], 4) for step in lines if "val_perplexity" in step],
         },
-        "trained": json.loads((task.folder / "trained.json").read_text("utf-8")),
+        "trained": trained,
     }
     if not task.validation_only:
         result["curve"] = {
@@ -282,15 +279,32 @@ def _training_summary(task: Task) -> dict[str, Any]:
                 round(statistics.fmean(step["loss_nats_per_token"] for step in window), 4) for window in windows
             ],
             "learning_rate": [round(window[-1]["learning_rate"], 7) for window in windows],
-            "tokens_per_second": [round(value) for value in speeds],
+            "tokens_per_second": [round(value) if alone else None for value in speeds],
         }
     return result
+
+
+def _speed(tokens_per_second: float, flops: float, device: str, alone: bool) -> dict[str, Any]:
+    """The speed of a run and what its device could do. Of runs that shared a device, nobody knows either."""
+    found: dict[str, Any] = {"tokens_per_second": None, "tflops": None, "peak_tflops_bf16": None}
+    if alone:
+        peak = gpu_peak(device, 8192 if device.startswith("cuda") else 512)
+        found["tokens_per_second"] = round(tokens_per_second)
+        found["tflops"] = round(tokens_per_second * flops / 1e12, 4)
+        found["peak_tflops_bf16"] = {name: value and round(value, 3) for name, value in peak.items()}
+    return {"flops_per_target_token": round(flops), **found}
 
 
 def _flops_per_target_token(task: Task, translator: Translator) -> float:
     ids = translator.encode(load_pairs("multi30k", "val", *task.languages))
     sides = [[len(side) + 1 for side in sentences] for sentences in zip(*ids, strict=True)]  # <eos> too
     return training_flops(translator.model.config, *sides) / sum(sides[1])
+
+
+def data_read(runs: Iterable[dict[str, Any]]) -> str:
+    """Which part of the corpus served what in these runs."""
+    tests = f"; {' and '.join(TESTS)} scored after training" if any("test" in run for run in runs) else ""
+    return f"multi30k task 1 raw: train to learn; val to watch, to stop and to choose alpha{tests}"
 
 
 def merged(recorded: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -364,7 +378,8 @@ def main() -> None:
     tasks = []
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
         folder = args.folder / args.config / run.name
-        tasks.append(Task(run, config, folder, args.device, args.minutes, args.validation_only, on_device))
+        how = (args.device, args.minutes, args.validation_only, args.workers, on_device)
+        tasks.append(Task(run, config, folder, *how))
     # A process for each run: the peak of its memory is its own.
     with ProcessPoolExecutor(args.workers, get_context("spawn"), max_tasks_per_child=1) as pool:
         list(pool.map(perform, tasks))
@@ -382,8 +397,7 @@ def main() -> None:
     runs = merged(before["runs"], done)
     result = {
         "what": f"Multi30k, configuration {args.config}",
-        "data": "multi30k task 1 raw: train to learn; val to watch, to stop and to choose alpha; "
-        f"{' and '.join(TESTS)} scored after training",
+        "data": data_read(runs),
         "config": about,
         "decodings": {d.name: d._asdict() for d in GREEDY + BEAMS},
         "headline": {} if args.validation_only else summary(runs),

@@ -20,9 +20,8 @@ from .transformer import Transformer, record_attention
 
 # Of the length penalty: the paper's exponent, or the score per token, log P / |Y|.
 Alpha = float | Literal["length"]
-LARGEST_BEAM = (
-    1024  # candidates, and of `translate` those of a batch together; the memory of a mask grows with the square
-)
+# Candidates, and of `translate` those of a batch together; the memory of a mask grows with the square.
+LARGEST_BEAM = 1024
 MAX_SOURCE_TOKENS = 1000  # of one sentence in `translate`; attention's memory grows with the square
 
 
@@ -279,8 +278,9 @@ class _Beam:
         return self.tokens.size(-1) > self.limits
 
     def keep(self, sentences: Tensor) -> None:
-        for name in ("rows", "limits", "tokens", "totals", "descends"):
-            setattr(self, name, getattr(self, name)[sentences])
+        self.rows, self.limits = self.rows[sentences], self.limits[sentences]
+        self.tokens, self.totals = self.tokens[sentences], self.totals[sentences]
+        self.descends = self.descends[sentences]
 
 
 def _inherited(parents: Tensor, kept: Tensor) -> Tensor:

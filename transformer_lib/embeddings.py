@@ -40,17 +40,17 @@ class TokenEmbedding(nn.Module):
         return F.linear(states, self.weight, bias)
 
 
-def check_ids(name: str, tokens: Tensor, vocabulary_size: int) -> None:
+def check_ids(name: str, tokens: Tensor, vocabulary_size: int, dim: int = 2) -> None:
     """Raise ValueError unless these are integer ids of the vocabulary; the message gives the first bad one's place."""
-    if tokens.dim() != 2 or tokens.dtype != torch.int64:
+    if tokens.dim() != dim or tokens.dtype != torch.int64:
         raise ValueError(
             f"{name} has shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
             "token ids have shape (batch, length) and dtype torch.int64"
         )
     bad = (tokens < 0) | (tokens >= vocabulary_size)
     if bad.any():
-        row, column = bad.nonzero()[0].tolist()
+        place = bad.nonzero()[0].tolist()
         raise ValueError(
-            f"{name}[{row}, {column}] = {tokens[row, column].item()} is not in the vocabulary: "
+            f"{name}{place} = {tokens[tuple(place)].item()} is not in the vocabulary: "
             f"ids run from 0 to {vocabulary_size - 1}"
         )

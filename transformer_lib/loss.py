@@ -72,5 +72,4 @@ def check_targets(logits: Tensor, target: Tensor, epsilon_ls: float) -> None:
             "do not belong together: one target for each row of logits"
         )
     if not torch.compiler.is_compiling():
-        rows = target if target.dim() == 2 else target.flatten()[None]
-        check_ids("target", rows, logits.size(-1))
+        check_ids("target", target, logits.size(-1), target.dim())

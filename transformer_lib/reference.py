@@ -237,16 +237,6 @@ def layer_norm(x, gain, bias, epsilon=1e-5):
     return np.array(rows)
 
 
-def gated_feed_forward(x, w_gate, w_in, w_out):
-    """Not in the paper; x (n, d_model), w_gate and w_in (d_model, width)."""
-    rows = []
-    for position in x:
-        gates = [g / (1 + math.exp(-g)) for g in position @ w_gate]
-        hidden = [g * h for g, h in zip(gates, position @ w_in, strict=True)]
-        rows.append(np.array(hidden) @ w_out)
-    return np.array(rows)
-
-
 def byte_pair_merges(words, num_merges):
     """The pairs of pieces that byte-pair encoding joins, in order.
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import torch
@@ -285,11 +286,14 @@ def record_attention(model: Transformer) -> Iterator[dict[str, Float[Tensor, "ba
     weights: dict[str, Tensor] = {}
     attentions = dict(named_attentions(model))
     before = {name: attention.recorder for name, attention in attentions.items()}
+
+    def record(name: str, recorded: Tensor) -> None:
+        weights[name] = recorded
+        if outer := before[name]:  # a recorder around this one gets the weights, too
+            outer(recorded)
+
     for name, attention in attentions.items():
-        # A recorder around this one gets the weights, too.
-        attention.recorder = lambda recorded, name=name, outer=before[name]: (
-            weights.update({name: recorded}) or (outer and outer(recorded))
-        )
+        attention.recorder = partial(record, name)
     try:
         yield weights
     finally:

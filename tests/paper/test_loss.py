@@ -94,6 +94,7 @@ def test_without_smoothing_a_forbidden_token_costs_nothing():
         ((1, 3, 5), [[1]], r"target \(1, 1\) and logits \(1, 3, 5\) do not belong together"),
         ((1, 2, 5), [[1, 9]], r"target\[0, 1\] = 9 is not in the vocabulary: ids run from 0 to 4"),
         ((2, 2, 5), [[1, 2], [9, 1]], r"target\[1, 0\] = 9 is not in the vocabulary"),
+        ((4, 5), [1, 2, 9, 1], r"target\[2\] = 9 is not in the vocabulary"),
     ],
 )
 def test_targets_that_do_not_fit_the_logits_are_refused(shape, target, message):

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.data import make_batch
 from transformer_lib.run import checkpoints, seals
-from transformer_lib.run.checkpoints import RunCheckpoints, load_checkpoint, read_checkpoint, save_checkpoint
+from transformer_lib.run.checkpoints import RunCheckpoints, _read, load_checkpoint, save_checkpoint
 from transformer_lib.training import adam, train
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
@@ -92,7 +92,7 @@ def test_a_checkpoint_is_one_file_and_no_pickle(saved):
     keys = ("step", "exp_avg", "exp_avg_sq")
     names = {f"optimizer.{i}.{key}" for i, _ in enumerate(model.parameters()) for key in keys}
     assert tensors.keys() == {*weights, *names}
-    described = read_checkpoint(saved)
+    described = _read(saved).described
     assert [described[key] for key in ("step_num", "val_perplexity", "format")] == [2, 3.5, 3]
     assert described["versions"]["torch"] == torch.__version__
     assert TransformerConfig(**described["config"]) == TINY
@@ -123,7 +123,7 @@ def test_a_checkpoint_of_format_2_which_has_random_states_is_read(saved):
 
 def test_an_infinite_perplexity_is_none(saved):
     save_checkpoint(saved, *trained(), 2, val_perplexity=float("inf"))
-    assert read_checkpoint(saved)["val_perplexity"] is None
+    assert _read(saved).described["val_perplexity"] is None
 
 
 # What a reader must refuse. Each leaves the model and the optimizer as they were.

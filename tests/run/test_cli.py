@@ -19,7 +19,7 @@ from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
 from transformer_lib.run import cli, training_run
-from transformer_lib.run.checkpoints import read_checkpoint
+from transformer_lib.run.checkpoints import _read
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -78,7 +78,7 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     assert {p.name for p in translator.iterdir()} == files
     paths = sorted((translator / "checkpoints").iterdir())
     assert [p.name for p in paths] == ["step-000003.safetensors", "step-000006.safetensors"]
-    described = [read_checkpoint(path) for path in paths]
+    described = [_read(path).described for path in paths]
     assert [d["val_perplexity"] for d in described] == [line["val_perplexity"] for line in lines[2::3]]
 
 
@@ -358,11 +358,12 @@ def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkey
 
 
 def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
-    shown = []
+    shown, verbs = [], []
     real = training_run.progress_bar
 
-    def spied(*arguments):
-        bar = real(*arguments)
+    def spied(steps, total, verb, *more):
+        verbs.append(verb)
+        bar = real(steps, total, verb, *more)
         bar.mininterval = 0.0
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
@@ -374,6 +375,7 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     loss, perplexity = (f"{record[name]:.3f}" for name in ("loss_nats_per_token", "val_perplexity"))
     assert f"loss={loss}, tokens/s={speed}, val_perplexity={perplexity}" in shown[-1]
     assert any("<00:0" in line for line in shown)  # the time left
+    assert verbs == ["reading", "learning the vocabulary", "encoding", "training"]
 
 
 def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, monkeypatch):

@@ -11,7 +11,7 @@ import time
 import pytest
 from safetensors.torch import load_file
 
-from transformer_lib.run.checkpoints import RunCheckpoints, read_checkpoint
+from transformer_lib.run.checkpoints import RunCheckpoints, _read
 
 # As python -m transformer_lib, but with a small corpus: reading 20,000 pairs at each start would take half the time.
 PROGRAM = """
@@ -77,7 +77,7 @@ def kill_and_resume(folder, generator):
         assert process.returncode == -signal.SIGKILL, said
         half_written += being_written(checkpoints)
         for path in RunCheckpoints(checkpoints).paths():
-            read_checkpoint(path)  # whatever has a checkpoint's name is whole
+            _read(path)  # whatever has a checkpoint's name is whole
     process = start(folder, "--resume", "--device", "cpu")
     said = process.communicate()[1]
     assert process.returncode == 0, said

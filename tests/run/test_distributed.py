@@ -15,8 +15,9 @@ from safetensors.torch import load_file
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, reference
 from transformer_lib.data import make_batch
-from transformer_lib.run import distributed
+from transformer_lib.run import distributed, training_run
 from transformer_lib.run.distributed import gradient_sync, processes, replica, sum_over_processes
+from transformer_lib.run.run_config import RunConfig
 from transformer_lib.training import adam, train
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
@@ -126,7 +127,7 @@ def test_a_process_takes_the_gpu_of_its_number_on_its_own_machine(monkeypatch):
     monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: started.append("left"))
     with distributed.process_group("cuda") as device:
         assert device == "cuda:1"
-    assert started == ["cuda:1", ("nccl", {"rank": 5, "world_size": 8}), "left"]
+    assert started == ["cuda:1", ("nccl", {"timeout": distributed.WAIT, "rank": 5, "world_size": 8}), "left"]
 
 
 def train_command(folder, count, p_drop):
@@ -194,6 +195,23 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path, p_drop,
         two, one = (load_file(tmp_path / name / "checkpoints" / "step-000060.safetensors") for name in ("two", "one"))
         assert two.keys() == one.keys()
         assert all(torch.equal(two[name], one[name]) for name in one)
+
+
+def test_the_first_rank_alone_reads_the_texts_and_the_others_load_what_it_wrote(tmp_path, monkeypatch):
+    model = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_k": 8, "d_v": 8}
+    config, ranks = RunConfig(source="en", target="de", model=model), []
+    read = training_run.read_corpus
+    monkeypatch.setattr(training_run, "read_corpus", lambda config: ranks.append(processes().rank) or read(config))
+    first = training_run._prepare(tmp_path, config, "cpu", resume=False)
+    monkeypatch.setattr(training_run, "processes", lambda: distributed.Processes(1, 2))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    other = training_run._prepare(tmp_path, config, "cpu", resume=False)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert ranks == [0]
+    assert list(other.train_ids) == list(first.train_ids)
+    assert other.translator.source_tokenizer.to_json() == first.translator.source_tokenizer.to_json()
+    weights = first.translator.model.state_dict()
+    assert all(torch.equal(weight, weights[name]) for name, weight in other.translator.model.state_dict().items())
 
 
 @pytest.mark.parametrize(("workers", "numbers"), [(1, 5), (2, 4), (3, 7), (4, 12), (5, 3)])

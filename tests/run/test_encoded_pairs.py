@@ -100,7 +100,7 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
 
     def times_encoded():
         encoded.clear()
-        assert list(training_run.encode_once(tmp_path, translator, corpus, first=True)) == expected
+        assert list(training_run.encode_once(tmp_path, translator, corpus)) == expected
         return len(encoded)
 
     assert [times_encoded(), times_encoded()] == [1, 0]
@@ -122,4 +122,4 @@ def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypat
     corpus = read_corpus(config)
     translator = new_translator(config, corpus)
     translator.save(tmp_path)
-    assert list(training_run.encode_once(tmp_path, translator, corpus, first=True)) == translator.encode(pairs)
+    assert list(training_run.encode_once(tmp_path, translator, corpus)) == translator.encode(pairs)

@@ -30,6 +30,8 @@ def test_one_command_goes_from_raw_text_to_signed_scores(tmp_path):
     config = multi30k.CONFIGS["smoke"]
     assert run["steps"] == config.training["num_steps"]
     assert run["validation"]["step_num"] == [8, 16, 24]
+    assert run["trained"]["workers"] == 1
+    assert run["tokens_per_second"] > 0
     assert run["chosen"] == max(
         (d.name for d in multi30k.BEAMS), key=lambda name: run["val"][name]["cased"]["bleu"]
     )  # on the validation set, before the test sets are read
@@ -66,6 +68,20 @@ def test_a_result_keeps_the_runs_that_it_has_and_sums_up_the_unchanged_ones():
     found = multi30k.summary(runs)["en-de"]["test"]
     assert found["beam"]["cased"] == {"mean": 37.67, "lowest": 30.0, "highest": 42.0, "seeds": 3}
     assert found["greedy"]["cased"]["highest"] == 41.0
+
+
+def test_a_record_speaks_of_test_sets_only_where_they_were_scored():
+    assert multi30k.data_read([{"val": {}}]).endswith("to choose alpha")
+    assert multi30k.data_read([{"val": {}}, {"test": {}}]).endswith("test_2017_flickr scored after training")
+
+
+def test_runs_side_by_side_have_no_speed_of_their_own():
+    shared = multi30k._speed(1000.0, 2e9, "cpu", alone=False)
+    assert shared.pop("flops_per_target_token") == 2e9
+    assert set(shared.values()) == {None}
+    alone = multi30k._speed(1000.0, 2e9, "cpu", alone=True)
+    assert (alone["tokens_per_second"], alone["tflops"]) == (1000, 2.0)
+    assert alone["peak_tflops_bf16"]["measured_tflops"] > 0
 
 
 def test_a_score_is_counted_in_three_ways():

@@ -61,7 +61,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
     [
         (b"a\nb\nc\n", b"x\n", "lines: 3 in .*a.fr, 1 in .*b.cs; .* but line 2 of .*a.fr has no partner"),
         (b"a\n", b"x\ny\nz", "lines: 1 in .*a.fr, 3 in .*b.cs; .* but line 2 of .*b.cs has no partner"),
-        (b"a\n\nc\n", b"x\ny\nz\n", r"a.fr, line 2 is empty; delete the pair, or clean \(--clean\)"),
+        (b"a\n\nc\n", b"x\ny\nz\n", "a.fr, line 2 is empty; delete the pair$"),
         (b"a\nb\n", b"x\n \t \n", "b.cs, line 2 is empty"),
         (b"\xef\xbb\xbfab\xff\n", b"x\n", "a.fr, line 1, byte 6: 0xff is not UTF-8"),
         (b"a\nb \xe9t\xe9\n", b"x\ny\n", "a.fr, line 2, byte 3: 0xe9 is not UTF-8; convert the file, as with iconv"),
@@ -270,8 +270,40 @@ def test_settings_that_do_not_fit_the_files_leave_nothing_behind(numbers, tmp_pa
 def test_a_blank_line_of_a_tab_separated_file_is_an_empty_pair(tmp_path):
     file = written(tmp_path, "c.tsv", ["a\tb", "", "c\td"])
     assert list(TextPairs([file], empty=True)) == [("a", "b"), ("", ""), ("c", "d")]
-    with pytest.raises(ValueError, match=r"c.tsv, line 2, source is empty; delete the pair, or clean"):
+    with pytest.raises(ValueError, match="c.tsv, line 2, source is empty; delete the pair$"):
         list(TextPairs([file]))
+
+
+def test_the_remedy_for_an_empty_line_is_one_that_helps(trained, numbers, tmp_path, capsys):
+    gaps = [written(tmp_path, "gaps.fr", ["eins", ""]), written(tmp_path, "gaps.roman", ["ENO", "OWT"])]
+    train = ["train", tmp_path / "run", *LANGUAGES, "--device", "cpu", "--data"]
+    assert run(*train, *gaps) == 2
+    assert (
+        "gaps.fr, line 2 is empty; delete the pair, or add --clean to leave such pairs out" in capsys.readouterr().err
+    )
+    for command in ([*train, *numbers, "--clean", "--validation"], ["evaluate", trained, "--device", "cpu", "--data"]):
+        assert run(*command, *gaps) == 2
+        assert capsys.readouterr().err.endswith("gaps.fr, line 2 is empty; delete the pair\n")
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_language_on_both_sides_is_refused_wherever_pairs_are_read(trained, numbers, tmp_path, capsys):
+    same = [numbers[0], written(tmp_path, "same.roman", numbers[0].read_text("utf-8").splitlines())]
+    train = ["train", tmp_path / "run", *LANGUAGES, "--device", "cpu", "--data"]
+    for command in ([*train], [*train, *numbers, "--validation"], ["evaluate", trained, "--device", "cpu", "--data"]):
+        assert run(*command, *same) == 2
+        wanted = f"{same[0]} and {same[1]}: both sides of every pair are the same text; name the file of each language"
+        assert wanted in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_validation_pairs_that_are_trained_on_are_counted(numbers, tmp_path, capsys):
+    few = [written(tmp_path, file.name, [*file.read_text("utf-8").splitlines()[:3], file.name]) for file in numbers]
+    data = ["--data", *numbers, "--validation", *few, *LANGUAGES, *SMALL, *STEPS, "--device", "cpu"]
+    assert run("train", tmp_path / "a", *data) == 0
+    assert "\n3 of the validation pairs are also trained on, and are no test of" in capsys.readouterr().err
+    assert run("train", tmp_path / "b", *data, "--clean") == 0
+    assert "also trained on" not in capsys.readouterr().err
 
 
 @pytest.mark.posix

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer
 from transformer_lib.data.tokenizers import SubwordTokenizer
-from transformer_lib.run import translator
+from transformer_lib.run import checkpoints, translator
 from transformer_lib.run.quantization import dequantize, quantize
 from transformer_lib.run.seals import digest, sealed, unsealed
 from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names, run_checkpoints
@@ -179,6 +179,16 @@ def test_the_checkpoints_of_another_run_are_refused(small, tmp_path, checkpoint)
         (tmp_path / "one" / "checkpoints" / "step-000002.safetensors").unlink()
     with pytest.raises(ValueError, match="step-000001.safetensors was not saved with the translator.json beside it"):
         Translator.load(tmp_path / "one", checkpoint=checkpoint)
+
+
+def test_the_average_reads_the_numbers_of_each_checkpoint_once(small, tmp_path, monkeypatch):
+    for step_num in (1, 2, 3):
+        save_run(small, tmp_path, step_num)
+    read = []
+    real = checkpoints.digest
+    monkeypatch.setattr(checkpoints, "digest", lambda tensors: read.append(1) or real(tensors))
+    Translator.load(tmp_path, checkpoint="average")
+    assert len(read) == 3
 
 
 # Whoever seals a folder can write anything into it; nothing of it may hang, fill the memory or end the process.

@@ -1,15 +1,20 @@
 """The promises that every chapter keeps, read from the sources."""
 
 import ast
+import io
 import json
 import re
+import shlex
 from pathlib import Path
+from types import SimpleNamespace
 
 import jupytext
 import pytest
 import yaml
 
 import transformer_lib
+from transformer_lib.data.number_words import number_pairs
+from transformer_lib.run import cli
 from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
 from workshop.site.address import configured
@@ -297,3 +302,22 @@ def test_the_readmes_example_runs(capsys):
     printed = capsys.readouterr().out.splitlines()
     assert printed[0] == "63045632"  # the comment beside it says so
     assert printed[1] == "torch.Size([2, 8, 2, 4])"
+
+
+def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
+    readme = (ROOT / "README.md").read_text("utf-8")
+    lines = re.findall(r'^(?:echo "(.*)" \| )?python -m transformer_lib (.*)$', readme, re.MULTILINE)
+    assert [command.split()[0] for _, command in lines] == ["translate", "train", "evaluate"]
+    monkeypatch.chdir(tmp_path)
+    pairs = [(german, english.upper()) for english, german in number_pairs("val")]
+    for name, some in (("train", pairs[:200]), ("test", pairs[200:205])):
+        for language, side in zip(("fr", "cs"), zip(*some, strict=True), strict=True):
+            Path(f"{name}.{language}").write_text("\n".join(side) + "\n", "utf-8")
+    small = "--vocabulary-size 60 --model d_model=16 d_ff=16 num_layers=1 --training num_steps=2 batch_tokens=300"
+    for given, command in lines:
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(given.encode()), isatty=lambda: False))
+        more = small if command.startswith("train ") else ""
+        assert cli.main(shlex.split(f"{command} --device cpu {more}")) == 0
+    printed = capsys.readouterr().out
+    assert "book" in printed.splitlines()[0]
+    assert f"{tmp_path / 'test.cs'}, fr to cs, beam 5, alpha 1.0" in printed

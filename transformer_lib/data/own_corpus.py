@@ -8,7 +8,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -53,11 +53,13 @@ class TextPairs:
     Raises:
         FileNotFoundError: no such file.
         ValueError: another number of files; while reading, also sides of different line counts, an empty side,
-            another encoding, a damaged .gz. The message names the file and the line.
+            another encoding, a damaged .gz, the same text on both sides of every pair. The message names the file
+            and the line.
     """
 
     files: Sequence[str | Path]
     empty: bool = False  # whether a side may be empty
+    remedy: str = "delete the pair"  # what to do about one that is empty and may not be
 
     def __post_init__(self):
         if len(self.files) not in (1, 2):
@@ -70,12 +72,16 @@ class TextPairs:
 
     def __iter__(self) -> Iterator[Pair]:
         pairs = self._columns(self.files[0]) if len(self.files) == 1 else self._partners()
+        number = differing = 0
         for number, pair in enumerate(pairs, start=1):
             if not self.empty and not all(pair):
                 name = f"{self.files[0 if pair[1] else -1]}, line {number}"
                 where = name if len(self.files) == 2 else f"{name}, {'target' if pair[0] else 'source'}"
-                raise ValueError(f"{where} is empty; delete the pair, or clean (--clean) to leave such pairs out")
+                raise ValueError(f"{where} is empty; {self.remedy}")
+            differing += pair[0] != pair[1]
             yield pair
+        if number and not differing:
+            raise ValueError(f"{self}: both sides of every pair are the same text; name the file of each language")
 
     def _columns(self, file: str | Path) -> Iterator[Pair]:
         return columns(self._lines(file), file)
@@ -115,21 +121,25 @@ class Corpus:
         pairs: for training; they can be read again and again.
         held_out: for validation. None: up to HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
         limits: None: nothing is cleaned. A drawn validation pair never shares a side with a training pair all the same.
+        shown: gives the same pairs and shows how many of them were read.
 
     Raises:
-        ValueError: too few pairs, the same text on both sides, or what reading the pairs raises.
+        ValueError: too few pairs, or what reading the pairs raises.
     """
 
-    def __init__(self, pairs: Iterable[Pair], held_out: Iterable[Pair] | None, limits: Limits | None = None):
-        self._pairs, sha256, hashes, equal = pairs, hashlib.sha256(), array("q"), 0
+    def __init__(
+        self,
+        pairs: Iterable[Pair],
+        held_out: Iterable[Pair] | None,
+        limits: Limits | None = None,
+        shown: Callable[[Iterable[Pair]], Iterable[Pair]] = iter,
+    ):
+        self._pairs, sha256, hashes = pairs, hashlib.sha256(), array("q")
         faults: list[str] = []  # why a pair is not used; "" if it is
-        for source, target in pairs:
+        for source, target in shown(pairs):
             sha256.update(f"{source}\t{target}\n".encode())
             hashes.append(hash((source, target)))
             faults.append(_fault(source, target, limits) if limits else "")
-            equal += source == target
-        if isinstance(pairs, TextPairs) and faults and equal == len(faults):
-            raise ValueError(f"{pairs}: both sides of every pair are the same text; name the file of each language")
         if limits:
             first = np.unique(hashes, return_index=True)[1]
             for i in np.delete(np.arange(len(faults)), first).tolist():
@@ -137,15 +147,18 @@ class Corpus:
         if held_out is None:
             left = [i for i, fault in enumerate(faults) if not fault]
             drawn = set(random.Random(SPLIT_SEED).sample(left, min(HELD_OUT, -(-len(left) // SHARE))))
-            self.held_out = [pair for i, pair in enumerate(pairs) if i in drawn]
+            self.held_out = [pair for i, pair in enumerate(shown(pairs)) if i in drawn]
             for i in drawn:
                 faults[i] = "held out"
         else:
             self.held_out = list(held_out)
             sha256.update("".join(f"{source}\t{target}\n" for source, target in self.held_out).encode())
         if limits or held_out is None:
-            _leave_out_shared(pairs, self.held_out, faults)
+            _leave_out_shared(shown(pairs), self.held_out, faults)
         self.dropped = Counter(fault for fault in faults if fault)
+        # Held-out pairs that are trained on as well: none where those were left out.
+        known = [] if limits or held_out is None else [hash(pair) for pair in self.held_out]
+        self.shared = int(np.isin(known, hashes).sum())
         self.digest = sha256.hexdigest()  # of what was read
         self._used = bytearray(not fault for fault in faults)
         if not self.held_out or not sum(self._used):

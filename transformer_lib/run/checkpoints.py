@@ -104,27 +104,12 @@ def load_checkpoint(
             model and the optimizer stay as they were.
     """
     path = Path(path)
-    content, weights, training = _read(path)
-    try:
-        if translator not in (None, content["translator"]):
-            raise ValueError(f"{path} was not saved with the translator.json beside it; put back the one of its run")
-        saved, own = content["config"], asdict(model.config)
-        if names := [name for name in own if saved.get(name) != own[name]]:
-            values = "; ".join(f"{name} is {saved.get(name)!r} there, {own[name]!r} here" for name in names)
-            raise ValueError(f"{path} is a checkpoint from another config: {values}; build the model with its config")
-        if names := differing(weights, model.state_dict()):
-            raise ValueError(f"{path} does not hold the weights of this model: {names} differ")
-        if optimizer is not None:
-            _restore(path, content, training, optimizer)
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise _damaged(path, error) from error
-    model.load_state_dict(weights)
-    return content["step_num"]
-
-
-def read_checkpoint(path: Path | str) -> dict[str, Any]:
-    """What a checkpoint says of itself, after comparing all of it with its digests. Raises as load_checkpoint does."""
-    return _read(Path(path))[0]
+    found = _read(path)
+    _check_fit(path, found, model, translator)
+    if optimizer is not None:
+        _restore(path, found, optimizer)
+    model.load_state_dict(found.weights)
+    return found.described["step_num"]
 
 
 class Loaded(NamedTuple):
@@ -195,6 +180,13 @@ class RunCheckpoints:
         """Load one of them, as load_checkpoint does."""
         return load_checkpoint(path, model, optimizer, self._translator_digest())
 
+    def load_average(self, model: Transformer) -> None:
+        """Load the mean of the newest keep_last. Raises as last, load and average_checkpoints do."""
+        paths = self.last()
+        for path in paths:  # the mean compares the numbers with their digest
+            _check_fit(path, _read(path, verified=False), model, self._translator_digest())
+        model.load_state_dict(average_checkpoints(paths))
+
     def load_latest(self, model: Transformer, optimizer: Optimizer | None = None) -> Loaded:
         """Load the newest checkpoint that is intact.
 
@@ -246,11 +238,14 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
     paths = [Path(path) for path in paths]
     if not paths:
         raise ValueError("no paths: an average needs at least one checkpoint")
-    # On "meta", a tensor has a shape and a type but no numbers.
-    first = {n: w.to("meta") for n, w in _weights(paths[0]).items()}
-    total = {n: torch.zeros(w.shape).double() for n, w in first.items()}
+    first: dict[str, Tensor] = {}
+    total: dict[str, Tensor] = {}
     for path in paths:
         weights = _weights(path)
+        if not first:
+            # On "meta", a tensor has a shape and a type but no numbers.
+            first = {n: w.to("meta") for n, w in weights.items()}
+            total = {n: torch.zeros(w.shape).double() for n, w in first.items()}
         if names := differing(weights, first):
             both = f"{path} and {paths[0]} have no common mean"
             raise ValueError(f"{both}: {names} differ")
@@ -333,17 +328,34 @@ def _weights(path: Path) -> dict[str, Tensor]:
     return weights
 
 
-def _restore(path: Path, content: dict[str, Any], training: dict[str, Tensor], optimizer: Optimizer) -> None:
+def _check_fit(path: Path, found: _Content, model: Transformer, translator: str | None) -> None:
+    """Raise ValueError for a checkpoint of another translator, config or model."""
+    try:
+        if translator not in (None, found.described["translator"]):
+            raise ValueError(f"{path} was not saved with the translator.json beside it; put back the one of its run")
+        saved, own = found.described["config"], asdict(model.config)
+        if names := [name for name in own if saved.get(name) != own[name]]:
+            values = "; ".join(f"{name} is {saved.get(name)!r} there, {own[name]!r} here" for name in names)
+            raise ValueError(f"{path} is a checkpoint from another config: {values}; build the model with its config")
+        if names := differing(found.weights, model.state_dict()):
+            raise ValueError(f"{path} does not hold the weights of this model: {names} differ")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _restore(path: Path, found: _Content, optimizer: Optimizer) -> None:
     """Put the optimizer into the state that was saved."""
-    saved, here = content["optimizer"], type(optimizer).__name__
     state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in training.items():
+    for name, tensor in found.training.items():
         kind, number, *key = name.split(".")
         if kind == "optimizer":
             state.setdefault(int(number), {})[key[0]] = tensor.clone()  # otherwise the file would stay open
     try:
+        saved, here = found.described["optimizer"], type(optimizer).__name__
         if saved["kind"] != here:
             raise ValueError(f"{saved['kind']} there, {here} here")
         optimizer.load_state_dict({"state": state, "param_groups": saved["param_groups"]})
     except ValueError as error:
         raise ValueError(f"{path} is of another optimizer: {error}") from error
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise _damaged(path, error) from error

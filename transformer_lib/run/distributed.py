@@ -4,12 +4,15 @@ import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from datetime import timedelta
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.distributed import PrefixStore, rendezvous  # pyright: ignore[reportPrivateImportUsage]
 from torch.nn.parallel import DistributedDataParallel
+
+WAIT = timedelta(hours=6)  # at most, of one rank for another: rank 0 may read a large corpus first
 
 
 class Processes(NamedTuple):
@@ -72,7 +75,7 @@ def process_group(device: str) -> Iterator[str]:
     store, rank, world_size = next(rendezvous("env://"))
     store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     backend = "nccl" if kind == "cuda" else "gloo"
-    torch.distributed.init_process_group(backend, store=store, rank=rank, world_size=world_size)
+    torch.distributed.init_process_group(backend, store=store, timeout=WAIT, rank=rank, world_size=world_size)
     try:
         yield device
     finally:
@@ -90,10 +93,17 @@ def broadcast(decision: bool, device: str) -> bool:
 
 @contextlib.contextmanager
 def rank_0_first() -> Iterator[None]:
-    """Inside the `with` block rank 0 goes first; the other ranks enter when it has left."""
+    """Inside the `with` block rank 0 goes first; the other ranks enter when it has left.
+
+    Raises:
+        ValueError: in the others, where rank 0 left with an error.
+    """
     rank, world_size = processes()
     if rank > 0:
-        torch.distributed.barrier()
+        try:
+            torch.distributed.barrier()
+        except RuntimeError as error:
+            raise ValueError("rank 0 has stopped; its own error says why") from error
     yield
     if rank == 0 and world_size > 1:
         torch.distributed.barrier()

@@ -146,36 +146,42 @@ def _held_out_perplexity(run: Run, batch_tokens: int, record: StepRecord) -> flo
 
 
 def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
-    """Read the corpus, make the translator or load it, and write what does not change while it trains."""
-    first, num_steps = processes().rank == 0, config.training.num_steps
-    pairs = read_corpus(config)
-    config = replace(config, digest=pairs.digest)
-    torch.manual_seed(config.training.seed)
-    translator = Translator.untrained(folder, device) if resume else new_translator(config, pairs)
-    model = translator.model.to(device)
-    optimizer = adam(model, config.training)
-    checkpoints = run_checkpoints(folder, config.keep_last)
-    with rank_0_first():  # which tidies up before the others read
-        if first:
+    """Make the translator or load it. The first process alone reads the texts; the others load what it has written."""
+    num_steps, checkpoints = config.training.num_steps, run_checkpoints(folder, config.keep_last)
+    with rank_0_first():
+        pairs = None
+        if processes().rank == 0:
+            pairs = read_corpus(config)
             checkpoints.clean()
+        torch.manual_seed(config.training.seed)
+        translator = Translator.untrained(folder, device) if pairs is None or resume else new_translator(config, pairs)
+        model = translator.model.to(device)
+        optimizer = adam(model, config.training)
         steps_done = _resume(checkpoints, model, optimizer) if resume else 0
-    if steps_done > num_steps:
-        raise ValueError(f"num_steps = {num_steps}, but {folder} has {steps_done} behind it; give a larger one")
-    if first:
-        if not resume:
-            translator.save(folder)
-        config.write(folder)
-        size = f"{len(pairs):,} pairs to train on, {len(pairs.held_out):,} for validation{pairs.report()}"
-        if isinstance(config.data, list) and not config.validation:
-            size += f" (one in {SHARE}, at most {HELD_OUT:,}, drawn with seed {SPLIT_SEED})"
-        print(size, file=sys.stderr)
-        print(f"{count_parameters(model)} parameters, {device}, {steps_done} steps done", file=sys.stderr)
-    with rank_0_first():  # which writes what the others read
-        train_ids = encode_once(folder, translator, pairs, first)
+        if steps_done > num_steps:
+            raise ValueError(f"num_steps = {num_steps}, but {folder} has {steps_done} behind it; give a larger one")
+        val_ids = [] if pairs is None else _write(folder, config, translator, pairs, steps_done)
+    return Run(translator, optimizer, checkpoints, steps_done, EncodedPairs(folder / ENCODED), val_ids)
+
+
+def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpus, steps_done: int) -> list[Any]:
+    """Write what does not change while it trains, and say what it is; returns the ids of the validation pairs."""
+    model, size = translator.model, config.training.batch_tokens
+    if not steps_done:
+        translator.save(folder)
+    replace(config, digest=pairs.digest).write(folder)
+    said = f"{len(pairs):,} pairs to train on, {len(pairs.held_out):,} for validation{pairs.report()}"
+    if isinstance(config.data, list) and not config.validation:
+        said += f" (one in {SHARE}, at most {HELD_OUT:,}, drawn with seed {SPLIT_SEED})"
+    if pairs.shared:
+        said += f"\n{pairs.shared:,} of the validation pairs are also trained on, and are no test of what was learned"
+        said += "; add --clean to leave them out of training"
+    device = next(model.parameters()).device
+    print(f"{said}\n{count_parameters(model)} parameters, {device}, {steps_done} steps done", file=sys.stderr)
     val_ids = translator.encode(pairs.held_out)
-    check_token_counts("training", pairs, train_ids, model.config, config.training.batch_tokens)
-    check_token_counts("validation", pairs.held_out, val_ids, model.config, config.training.batch_tokens)
-    return Run(translator, optimizer, checkpoints, steps_done, train_ids, val_ids)
+    check_token_counts("training", pairs, encode_once(folder, translator, pairs), model.config, size)
+    check_token_counts("validation", pairs.held_out, val_ids, model.config, size)
+    return val_ids
 
 
 def check_token_counts(
@@ -204,27 +210,31 @@ def read_corpus(config: RunConfig) -> Corpus:
         ValueError: other pairs than those that the run began with, or what Corpus and load_pairs raise.
     """
     limits = Limits(config.max_length, config.max_ratio) if config.clean else None
+
+    def shown(pairs: Iterable[Pair]) -> Iterator[Pair]:
+        return iter(progress_bar(pairs, None, "reading"))
+
     if isinstance(config.data, str):
         splits = (load_pairs(config.data, split, config.source, config.target) for split in ("train", "val"))
-        corpus = Corpus(next(splits), next(splits), limits)
+        corpus = Corpus(next(splits), next(splits), limits, shown)
     else:
         held_out = TextPairs(config.validation) if config.validation else None
-        corpus = Corpus(TextPairs(config.data, empty=config.clean), held_out, limits)
+        files = TextPairs(config.data, config.clean, "delete the pair, or add --clean to leave such pairs out")
+        corpus = Corpus(files, held_out, limits, shown)
     if config.digest not in (None, corpus.digest):
-        files = (
-            " and ".join([*config.data, *(config.validation or [])]) if isinstance(config.data, list) else config.data
-        )
-        problem = f"{files} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
+        own = " and ".join([*config.data, *(config.validation or [])])
+        name = config.data if isinstance(config.data, str) else own
+        problem = f"{name} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
         raise ValueError(f"{problem}; put the old content back, or train into another folder")
     return corpus
 
 
-def encode_once(folder: Path, translator: Translator, pairs: Corpus, first: bool) -> EncodedPairs:
+def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedPairs:
     """The ids of the training pairs, written once; a resumed run takes those that its folder has, if they are whole."""
     written, part = folder / ENCODED, folder / f"{ENCODED}.part"
     text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
     of = hashlib.sha256(text.encode()).hexdigest()
-    if not first or _seal(written, of) == _read_seal(written):
+    if _seal(written, of) == _read_seal(written):
         return EncodedPairs(written)
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
@@ -256,11 +266,12 @@ def _read_seal(folder: Path) -> object:
         return None
 
 
-def new_translator(config: RunConfig, pairs: Iterable[Pair]) -> Translator:
+def new_translator(config: RunConfig, pairs: Corpus) -> Translator:
     """An untrained translator with tokenizers made from the training pairs."""
 
-    def texts(side: int) -> Iterator[str]:
-        return (pair[side] for pair in pairs)
+    def texts(*sides: int) -> Iterator[str]:
+        shown = progress_bar(pairs, len(pairs), "learning the vocabulary")
+        return (pair[side] for pair in shown for side in sides)
 
     sizes: dict[str, int] = {}
     try:
@@ -269,8 +280,7 @@ def new_translator(config: RunConfig, pairs: Iterable[Pair]) -> Translator:
             tokenizers = [train_tokenizer("spacy", texts(side), code, 0) for side, code in enumerate(languages)]
             sizes["source_vocabulary_size"] = len(tokenizers[0])
         else:
-            both = itertools.chain.from_iterable(pairs)
-            tokenizers = [train_tokenizer(config.tokenizer, both, None, config.vocabulary_size)] * 2
+            tokenizers = [train_tokenizer(config.tokenizer, texts(0, 1), None, config.vocabulary_size)] * 2
     except ValueError as error:
         if isinstance(config.data, str):
             raise
@@ -287,7 +297,7 @@ def restarted() -> bool:
 def _resume(checkpoints: RunCheckpoints, model: Transformer, optimizer: torch.optim.Optimizer) -> int:
     """Load the newest intact checkpoint and put those aside that are newer and damaged; returns its step."""
     loaded = checkpoints.load_latest(model, optimizer)
-    if processes().rank == 0:
+    if processes().rank == 0:  # before the others load
         for reason in loaded.skipped.values():
             print(f"skipped and renamed to *.damaged: {reason}", file=sys.stderr)
         checkpoints.set_aside(loaded.skipped)

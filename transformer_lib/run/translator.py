@@ -12,6 +12,7 @@ each checkpoint of a run holds that of its translator.json: what was altered or 
 """
 
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ from ..decoding import Alpha, translate
 from ..evaluation import Bleu, bleu, exact_match, import_sacrebleu
 from ..fast import lay_out_for_decoding
 from ..transformer import Transformer, count_parameters
-from .checkpoints import RunCheckpoints, average_checkpoints, differing, write_file
+from .checkpoints import RunCheckpoints, differing, write_file
 from .quantization import dequantize, quantize
 from .run_config import FILE as RUN_CONFIG
 from .run_config import RunConfig
@@ -85,19 +86,18 @@ class Translator:
         folder = find_folder(folder)
         sha256 = _described(folder).get("weights")
         packed = sha256 and _packed_weights(folder / MODEL, sha256)
+        checkpoints = run_checkpoints(folder)
+        if not packed:
+            checkpoints.last()  # there must be one
         translator = cls.untrained(folder, device)
         if packed:
             if names := differing(packed, translator.model.state_dict()):
                 raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
             translator.model.load_state_dict(packed)
-            lay_out_for_decoding(translator.model)
-            return translator
-        checkpoints = run_checkpoints(folder)
-        used = checkpoints.last() if checkpoint == "average" else [getattr(checkpoints, checkpoint)()]
-        for path in used:
-            checkpoints.load(path, translator.model)
-        if checkpoint == "average":
-            translator.model.load_state_dict(average_checkpoints(used))
+        elif checkpoint == "average":
+            checkpoints.load_average(translator.model)
+        else:
+            checkpoints.load(getattr(checkpoints, checkpoint)(), translator.model)
         lay_out_for_decoding(translator.model)
         return translator
 
@@ -117,9 +117,9 @@ class Translator:
         except BaseException as error:  # the tokenizers library panics with exceptions that are no Exception
             raise _altered(folder / DESCRIPTION, repr(error)) from error
         # A weight takes at least one byte: too many for the files are refused before memory is allocated.
-        run = run_checkpoints(folder)
-        files = [folder / MODEL] if "weights" in described else run.paths() or run.last()
-        weights, (room, largest) = count_parameters(config), max((path.stat().st_size, path) for path in files)
+        files = [folder / MODEL] if "weights" in described else run_checkpoints(folder).paths()
+        sizes = ((path.stat().st_size, path) for path in files)
+        weights, (room, largest) = count_parameters(config), max(sizes, default=(math.inf, None))  # as yet no weights
         if weights > room:
             raise _altered(folder / DESCRIPTION, f"its {weights:,} weights cannot be in {largest} of {room:,} bytes")
         return cls(Transformer(config).to(device), source_tokenizer, target_tokenizer, *direction)
@@ -182,13 +182,17 @@ def run_checkpoints(folder: Path, keep_last: int | None = None) -> RunCheckpoint
     return RunCheckpoints(folder / "checkpoints", keep_last, folder / DESCRIPTION)
 
 
-def progress_bar(steps: Iterable[Any], total: int, verb: str, done: int = 0, shown: bool = True) -> Any:
-    """The steps, with a bar on standard error: how many are done, how many a second, the time left."""
+def progress_bar(steps: Iterable[Any], total: int | None, verb: str, done: int = 0, shown: bool = True) -> Any:
+    """The steps, with a bar on standard error: how many are done, how many a second, the time left.
+
+    With a total of None it shows the number alone, and nothing at all of what takes less than a second.
+    """
     try:
         from tqdm import tqdm
     except ImportError as error:
         raise ImportError("a progress bar needs tqdm: pip install 'executable-transformer[text]'") from error
-    return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, disable=not shown)
+    delay = 1.0 if total is None else 0.0
+    return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, delay=delay, disable=not shown)
 
 
 def _altered(path: Path, what: object) -> ValueError:

@@ -63,11 +63,6 @@ GPUS = 8
 FLOPS_PER_SECOND = {"K80": 2.8e12, "K40": 3.7e12, "M40": 6.0e12, "P100": 9.5e12}
 
 
-def training_cost(hours: float, gpus: int, flops_per_second: float) -> float:
-    """Floating point operations of a training run as the paper estimates them: time × GPUs × sustained speed."""
-    return hours * 3600 * gpus * flops_per_second
-
-
 class Table4Row(NamedTuple):
     """F1 on section 23 of the Wall Street Journal: section 6.3."""
 

@@ -11,18 +11,17 @@ Needs the extra [test].
 import argparse
 import gzip
 import json
-import multiprocessing
+import os
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from unittest.mock import patch
 
 from workshop.lab.defects import DEFECTS
 from workshop.lab.patches import copied
 from workshop.lab.provenance import origin
 from workshop.site.export_onnx import LIVE, sha256
-from workshop.site.training_graphs import write_graphs
 from workshop.site.training_task import description
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +29,7 @@ TRAINING = LIVE / "training"
 HEALTHY = "healthy"
 KINDS = ("step", "greedy")
 SECONDS = 300.0  # that writing the graphs of one defect may take
-# Imported once for all exports; never the package.
-PRELOADED = ["onnxruntime", "torch._dynamo", "torch.export", "torch.onnx._internal.exporter._torchlib.ops"]
+PROGRAM = "from pathlib import Path; from workshop.site.training_graphs import write_graphs; write_graphs(Path())"
 # What the pages offer. Each leaves the model's weights as many as they are.
 OFFERED = (
     "softmax over the queries",
@@ -66,16 +64,10 @@ def copy_with_defect(name: str, folder: Path) -> None:
 
 def graphs_of(name: str) -> dict[str, bytes]:
     """The graphs of the package with this defect, from a process that imports a copy of it."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
-    with tempfile.TemporaryDirectory() as folder, patch.object(sys, "path", [folder, *sys.path]):
+    with tempfile.TemporaryDirectory() as folder:
         copy_with_defect(name, Path(folder))
-        process = context.Process(target=write_graphs, args=(Path(folder),))
-        process.start()
-        process.join(SECONDS)
-        if process.exitcode != 0:
-            process.kill()
-            raise RuntimeError(f"{name}: no graphs after at most {SECONDS} seconds; a reason may stand above")
+        path = {"PYTHONPATH": os.pathsep.join([folder, str(ROOT)])}
+        subprocess.run([sys.executable, "-c", PROGRAM], cwd=folder, env=os.environ | path, timeout=SECONDS, check=True)
         return {kind: Path(folder, f"{kind}.onnx").read_bytes() for kind in KINDS}
 
 

@@ -29,9 +29,11 @@ TO_FINISH = [ClearHiddenTests, ComputeChecksums, CheckCellMetadata]
 CONFIG_FILE = """\
 # Written by workshop/course/grade.py. `make mark` starts the form for written answers in this folder: start it in no
 # other way, or what students wrote may run in your browser.
+from pathlib import Path
+
 c = get_config()  # noqa: F821
 c.CourseDirectory.course_id = "{course}"
-c.CourseDirectory.root = r"{root}"
+c.CourseDirectory.root = str(Path(__file__).resolve().parent)  # wherever the folder was moved
 c.FormgradeApp.enabled = True
 """
 
@@ -71,7 +73,7 @@ def release(root: Path, chapter: str, with_database: bool) -> None:
 
 def write_config_file(root: Path) -> None:
     path = root / "nbgrader_config.py"
-    path.write_text(CONFIG_FILE.format(course="executable-transformer", root=root), "utf-8")
+    path.write_text(CONFIG_FILE.format(course="executable-transformer"), "utf-8")
 
 
 def gradebook(root: Path) -> Any:
