@@ -34,6 +34,7 @@ MOVED: dict[str, dict[str, list[str]]] = {
         "exchange-then-work-on-each-word-and-keep-the-sizes-in-bounds": ["exchange-then-think-and-not-too-loudly"],
         "before-the-sum-or-after-it": ["does-it-train"],
     },
+    "learning_rate": {"a-run-three-widths-a-factor-a-cosine": ["a-run-three-widths"]},
     "many_gpus": {"what-would-27-3-take-today": ["hours-from-a-measured-speed", "the-rest-of-the-plan"]},
     "speed": {"the-tests-that-hold-it": ["the-tests-that-prove-it"]},
     "variations": {"counting-by-hand": ["the-table"]},
