@@ -197,6 +197,7 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path, p_drop,
         assert all(torch.equal(two[name], one[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_the_first_rank_alone_reads_the_texts_and_the_others_load_what_it_wrote(tmp_path, monkeypatch):
     model = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_k": 8, "d_v": 8}
     config, ranks = RunConfig(source="en", target="de", model=model), []

@@ -75,6 +75,7 @@ def test_a_record_speaks_of_test_sets_only_where_they_were_scored():
     assert multi30k.data_read([{"val": {}}, {"test": {}}]).endswith("test_2017_flickr scored after training")
 
 
+@pytest.mark.slow
 def test_runs_side_by_side_have_no_speed_of_their_own():
     shared = multi30k._speed(1000.0, 2e9, "cpu", alone=False)
     assert shared.pop("flops_per_target_token") == 2e9

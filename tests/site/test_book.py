@@ -304,6 +304,7 @@ def test_the_readmes_example_runs(capsys):
     assert printed[1] == "torch.Size([2, 8, 2, 4])"
 
 
+@pytest.mark.slow
 def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
     readme = (ROOT / "README.md").read_text("utf-8")
     lines = re.findall(r'^(?:echo "(.*)" \| )?python -m transformer_lib (.*)$', readme, re.MULTILINE)
