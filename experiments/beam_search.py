@@ -16,8 +16,9 @@ import torch
 from transformer_lib import Transformer
 from transformer_lib.data import english_number, german_number, token_batches
 from transformer_lib.data.batches import pad_rows
-from transformer_lib.decoding import Hypothesis, beam_hypotheses, evaluation_mode
+from transformer_lib.decoding import Hypothesis, beam_hypotheses
 from transformer_lib.evaluation import exact_match, perplexity
+from transformer_lib.transformer import evaluation_mode
 from workshop.lab.experiment import each, record
 from workshop.lab.small_model import SIZES, number_words, train_number_words
 

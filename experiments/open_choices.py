@@ -76,7 +76,7 @@ CHOICES = [
     ),
     Choice(
         "no length penalty",
-        "decoding.py",
+        "run/translation.py",
         "    beam_size: int = 1,\n    alpha: Alpha = 0.6",
         "    beam_size: int = 1,\n    alpha: Alpha = 0.0",
     ),

@@ -43,9 +43,9 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
     from transformer_lib.data import WordTokenizer
     from transformer_lib.data.batches import token_batches
     from transformer_lib.data.number_words import english_number, german_number
-    from transformer_lib.decoding import translate
     from transformer_lib.evaluation import exact_match, perplexity
     from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
+    from transformer_lib.run.translation import translate
     from transformer_lib.training import adam, epochs, train
 
     torch.set_num_threads(1)

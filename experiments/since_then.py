@@ -98,7 +98,7 @@ def one_run(variant: Variant, seed: int, task: Task, training: Mapping[str, Any]
             "parameters": library.count_parameters(model),
             "milliseconds_per_sentence": round(1000 * seconds, 4),
             **score(library, model, task),
-            **({} if variant.decoder_only else cache_bytes(model)),
+            **({} if variant.decoder_only else cache_bytes(library, model)),
         }
 
 
@@ -120,7 +120,7 @@ def pair_scores(library: ModuleType, model: Any, task: Task) -> dict[str, float]
     batches = token_batches(task.pairs(task.scored), TRAINING["batch_tokens"])
     nats = math.log(import_module(f"{library.__name__}.evaluation").perplexity(model, batches))
     sentences = [english for english, _ in task.scored]
-    translate = import_module(f"{library.__name__}.decoding").translate
+    translate = import_module(f"{library.__name__}.run.translation").translate
     found = dict(translate(model, sentences, task.tokenizer, task.tokenizer, batch_size=len(sentences)))
     right = sum(found[i] == german for i, (_, german) in enumerate(task.scored))
     return {"nats_per_token": round(nats, 5), "exact_match": right / len(sentences)}
@@ -152,9 +152,9 @@ def translated(model: DecoderOnly, tokenizer: WordTokenizer, sentences: Sequence
 
 
 @torch.no_grad()
-def cache_bytes(model: Any) -> dict[str, int]:
+def cache_bytes(library: ModuleType, model: Any) -> dict[str, int]:
     """Bytes of the keys and values that decoding keeps for one sentence, of its target and of its source."""
-    cache = model.start_decoding(torch.full((1, CACHED), 5), limit=CACHED)
+    cache = import_module(f"{library.__name__}.cache").start_decoding(model, torch.full((1, CACHED), 5), limit=CACHED)
     parts = {
         "cache_bytes_target": [tensor for layer in cache.layers for tensor in (layer.key, layer.value)],
         "cache_bytes_source": [tensor for layer in cache.layers for tensor in layer.memory],

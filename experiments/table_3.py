@@ -28,8 +28,8 @@ import torch
 from transformer_lib import TABLE_3, Transformer, TransformerConfig, count_parameters
 from transformer_lib.config import Table3Row, TrainingConfig
 from transformer_lib.data import Tokenizer, load_pairs, token_batches, train_tokenizer
-from transformer_lib.decoding import translate
 from transformer_lib.evaluation import bleu, exact_match, perplexity
+from transformer_lib.run.translation import translate
 from transformer_lib.training import adam, epochs, train
 from workshop.lab.provenance import provenance, write_result
 

@@ -1,28 +1,24 @@
-"""From logits to a sentence, one token at a time."""
+"""From logits to a sentence, one token at a time: greedy and beam search."""
 
 import math
 import numbers
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
+from .cache import start_decoding
 from .config import TransformerConfig, check_positive
 from .data.batches import pad_rows
-from .data.tokenizers import Tokenizer
 from .shapes import SourceIds
-from .transformer import Transformer, record_attention
+from .transformer import Transformer, evaluation_mode, record_attention
 
 # Of the length penalty: the paper's exponent, or the score per token, log P / |Y|.
 Alpha = float | Literal["length"]
-# Candidates, and of `translate` those of a batch together; the memory of a mask grows with the square.
-LARGEST_BEAM = 1024
-MAX_SOURCE_TOKENS = 1000  # of one sentence in `translate`; attention's memory grows with the square
+LARGEST_BEAM = 1024  # candidates; the memory of a mask grows with the square
 
 
 @torch.no_grad()
@@ -52,13 +48,13 @@ def greedy_decode(
     with evaluation_mode(model):
         limits = length_limits(model, source, max_length)
         longest = int(limits.max())
-        cache = model.start_decoding(source, limit=longest)
+        cache = start_decoding(model, source, longest)
         generated = source.new_full((len(source), longest), config.pad_id)
         rows = torch.arange(len(source), device=source.device)  # still open
         tokens = source.new_full((len(source), 1), config.bos_id)
         while len(rows) > 0:
             # (open sentences, vocabulary)
-            logits = model.decode_next(tokens, cache)[:, -1]
+            logits = cache.next_logits(tokens)[:, -1]
             logits[:, config.pad_id] = -math.inf  # not a word of the language
             best, tokens = logits.max(dim=-1, keepdim=True)
             check_finite(best)
@@ -179,11 +175,11 @@ def beam_hypotheses(
     finished: list[list[Hypothesis]] = [[] for _ in source]
     with evaluation_mode(model):
         limits = length_limits(model, source, max_length)
-        cache = model.start_decoding(source, int(limits.max()), beam_size)
+        cache = start_decoding(model, source, int(limits.max()), beam_size)
         beam = _Beam(model.config, limits, beam_size, cache.positions.dtype)
         while len(beam.rows) > 0:
             newest = beam.tokens[:, :, -1]  # (open sentences, beam)
-            logits = model.decode_next(newest, cache, beam.mask())
+            logits = cache.next_logits(newest, beam.mask())
             for row, tokens, log_probability in beam.extend(logits):
                 score = log_probability / length_penalty(len(tokens), alpha)
                 finished[row].append(Hypothesis(tokens, log_probability, score))
@@ -286,62 +282,3 @@ class _Beam:
 def _inherited(parents: Tensor, kept: Tensor) -> Tensor:
     # What each candidate takes over from the one it extends: (sentences, beams, so far).
     return kept.gather(1, parents[:, :, None].expand(-1, -1, kept.size(-1)))
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off inside the `with` block; restore each module's mode afterwards."""
-    training = [part for part in model.modules() if part.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
-
-
-def longest_source(model: Transformer) -> int:
-    """The most tokens of a sentence that `translate` reads, `<eos>` not counted; the rest is cut off."""
-    if model.config.positions == "learned":
-        return min(MAX_SOURCE_TOKENS, model.config.max_positions - 1)  # one place is <eos>'s
-    return MAX_SOURCE_TOKENS
-
-
-def translate(
-    model: Transformer,
-    sentences: Sequence[str],
-    source_tokenizer: Tokenizer,
-    target_tokenizer: Tokenizer,
-    batch_size: int = 64,
-    beam_size: int = 1,
-    alpha: Alpha = 0.6,
-) -> Iterator[tuple[int, str]]:
-    """Translate each sentence; yields its index and its translation, sentences of like length together.
-
-    A sentence without any token gives an empty translation. Of one with more than longest_source(model) tokens the
-    first are read, and a warning says so.
-
-    Args:
-        batch_size: sentences decoded together; fewer where a beam has more than 16 candidates.
-        beam_size, alpha: of the beam search; a beam_size of 1 decodes greedily.
-    """
-    check_beam_size(beam_size)
-    batch_size = max(1, min(batch_size, LARGEST_BEAM // beam_size))
-    device = next(model.parameters()).device
-    encoded = [source_tokenizer.encode(sentence) for sentence in sentences]
-    limit = longest_source(model)
-    for i, ids in enumerate(encoded):
-        if len(ids) > limit:
-            message = f"{sentences[i][:20] + '…'!r} has {len(ids)} tokens; the first {limit} are read"
-            warnings.warn(message, stacklevel=2)
-            encoded[i] = ids[:limit]
-    for index in (i for i, ids in enumerate(encoded) if not ids):
-        yield index, ""
-    order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
-        source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)
-        source = source.to(device)
-        tokens = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
-        for index, ids in zip(chosen, tokens.tolist(), strict=True):
-            yield index, target_tokenizer.decode(ids)

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import torch
 
 from .data.batches import Batch
-from .decoding import evaluation_mode
 from .fast import token_losses
-from .transformer import Transformer
+from .transformer import Transformer, evaluation_mode
 
 
 class Bleu(NamedTuple):

@@ -1,7 +1,7 @@
 """The same functions, faster: what a profile paid for. A test shows each one equal to its plain form.
 
 Training takes them: `train` calls `speed_up`, and its loss is the `token_losses` of this file, as perplexity's is.
-A translator that is loaded has the layout of `lay_out_for_decoding`.
+What decoding takes stands in fast_cache.py.
 """
 
 from typing import Any
@@ -29,17 +29,6 @@ def speed_up(model: nn.Module) -> None:
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
                 setattr(module, name, Dropout(child.p).train(child.training))
-
-
-def lay_out_for_decoding(model: nn.Module) -> None:
-    """Store each matrix that widens its input column by column, in place; shapes and values stay.
-
-    A step of decoding multiplies every matrix by a few rows and takes as long as
-    reading the matrix does. In this order that takes about half the time.
-    """
-    for weight in model.parameters():
-        if weight.dim() == 2 and weight.size(0) >= weight.size(1):
-            weight.data = weight.data.t().contiguous().t()
 
 
 def attention(query: Query, key: Key, value: Value, mask: Mask | None = None) -> Attended:

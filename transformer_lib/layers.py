@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .config import Activation, TransformerConfig, check_choice, check_positive
-from .shapes import CrossMask, HeadsKey, HeadsValue, KeyStates, PastMask, QueryStates, SelfMask, SourceMask, States
+from .shapes import CrossMask, KeyStates, QueryStates, SelfMask, SourceMask, States
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 
@@ -92,32 +92,6 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_norm(states, self.feed_forward)
 
 
-class LayerCache:
-    """The keys and values that a decoder layer has computed so far.
-
-    Those of the memory are computed once. Those of the target so far come step by step, into room allocated once.
-    """
-
-    def __init__(self, memory_key: HeadsKey, memory_value: HeadsValue, room: int):
-        batch, heads, _, d_k = memory_key.shape
-        self.memory = (memory_key, memory_value)
-        self.key = memory_key.new_empty(batch, heads, room, d_k)
-        self.value = memory_key.new_empty(batch, heads, room, memory_value.size(-1))
-        self.length = 0
-
-    def append(self, key: HeadsKey, value: HeadsValue) -> tuple[Tensor, Tensor]:
-        """Append the new keys and values; return all so far."""
-        start, self.length = self.length, self.length + key.size(2)
-        self.key[:, :, start : self.length] = key
-        self.value[:, :, start : self.length] = value
-        return self.key[:, :, : self.length], self.value[:, :, : self.length]
-
-    def keep(self, rows: Tensor) -> None:
-        """Drop all other sentences of the batch."""
-        self.memory = (self.memory[0][rows], self.memory[1][rows])
-        self.key, self.value = self.key[rows], self.value[rows]
-
-
 class DecoderLayer(nn.Module):
     """Masked self-attention, attention to the encoder's output, then the feed-forward network.
 
@@ -151,28 +125,15 @@ class DecoderLayer(nn.Module):
         def look_at_memory(x: Tensor) -> Tensor:
             return self.cross_attention(x, memory, memory, source_mask)
 
-        return self._sublayers(states, look_back, look_at_memory)
+        return self.sublayers(states, look_back, look_at_memory)
 
-    def step(
-        self, states: QueryStates, cache: LayerCache, target_mask: PastMask | None, source_mask: CrossMask
-    ) -> QueryStates:
-        """Run the layer for the newest token. The cache holds all earlier keys and values, and the memory's."""
-
-        def look_back(x: Tensor) -> Tensor:
-            past = cache.append(*self.self_attention.keys_and_values(x, x))
-            return self.self_attention.attend(x, *past, target_mask)
-
-        def look_at_memory(x: Tensor) -> Tensor:
-            return self.cross_attention.attend(x, *cache.memory, source_mask)
-
-        return self._sublayers(states, look_back, look_at_memory)
-
-    def _sublayers(
+    def sublayers(
         self,
         states: QueryStates,
         look_back: Callable[[Tensor], Tensor],
         look_at_memory: Callable[[Tensor], Tensor],
     ) -> QueryStates:
+        """The three sub-layers in their order, with these two attentions; a step of decoding has its own."""
         states = self.self_attention_norm(states, look_back)
         states = self.cross_attention_norm(states, look_at_memory)
         return self.feed_forward_norm(states, self.feed_forward)

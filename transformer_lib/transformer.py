@@ -1,19 +1,18 @@
 """The encoder, the decoder and the whole model; its size; and the weights of its attention."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import cast
+from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .config import TransformerConfig
 from .embeddings import TokenEmbedding, check_ids
-from .layers import DecoderLayer, EncoderLayer, LayerCache
+from .layers import DecoderLayer, EncoderLayer
 from .masks import causal_mask, padding_mask
 from .positional_encoding import LearnedPositions, SinusoidalPositions
 from .shapes import (
@@ -21,7 +20,6 @@ from .shapes import (
     KeyStates,
     Logits,
     Memory,
-    PastMask,
     QueryStates,
     SelfMask,
     SourceIds,
@@ -73,28 +71,6 @@ class Decoder(nn.Module):
             states = layer(states, memory, target_mask, source_mask)
         return self.norm(states)
 
-    def step(self, states: QueryStates, cache: "DecoderCache", target_mask: PastMask | None) -> QueryStates:
-        """The same for the newest position alone, from what the cache holds of all others."""
-        for layer, layer_cache in zip(self.layers, cache.layers, strict=True):
-            states = cast(DecoderLayer, layer).step(states, layer_cache, target_mask, cache.source_mask)
-        return self.norm(states)
-
-
-@dataclass
-class DecoderCache:
-    """What stays from one decoding step to the next. Each sentence has room for `beams` candidates side by side."""
-
-    source_mask: CrossMask
-    positions: Float[Tensor, "limit d_model"]
-    layers: list[LayerCache]
-    length: int = 0  # steps done
-
-    def keep(self, rows: Tensor) -> None:
-        """Drop all other sentences of the batch."""
-        self.source_mask = self.source_mask[rows]
-        for layer in self.layers:
-            layer.keep(rows)
-
 
 class Transformer(nn.Module):
     """The encoder-decoder model of the paper. Source: figure 1, section 3.
@@ -119,6 +95,9 @@ class Transformer(nn.Module):
         )
         self.output_bias = nn.Parameter(torch.zeros(config.vocabulary_size)) if config.output_bias else None
         self.dropout = nn.Dropout(config.p_drop)
+        self.decoder_cache: Callable[..., Any] | None = (
+            None  # None: cache.DecoderCache; fast_cache.py has a quicker one
+        )
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         for module in self.modules():  # The paper names no initialisation; Glorot's is that of the authors' own code.
@@ -148,7 +127,7 @@ class Transformer(nn.Module):
         """
         # The check reads values back from the device.
         if not torch.compiler.is_compiling():
-            self._check_source(source)
+            self.check_source(source)
         embedding = self.own_source_embedding or self.embedding
         embedded = self.embed(source, embedding)
         return self.encoder(embedded, padding_mask(source, self.config.pad_id))
@@ -188,31 +167,6 @@ class Transformer(nn.Module):
             states = states.flatten(0, 1)[token_indices]
         return self.logits(states)
 
-    def start_decoding(self, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
-        """Encode the source and make room for `limit` steps of `beams` candidates each. Raises as encode does."""
-        memory = self.encode(source)
-        room = memory.new_empty(1, limit, self.config.d_model)
-        attentions = [cast(DecoderLayer, layer).cross_attention for layer in self.decoder.layers]
-        layers = [LayerCache(*a.keys_and_values(memory, memory), room=limit * beams) for a in attentions]
-        return DecoderCache(padding_mask(source, self.config.pad_id), self.positions(room), layers)
-
-    def decode_next(
-        self, tokens: Int[Tensor, "batch queries"], cache: DecoderCache, mask: PastMask | None = None
-    ) -> Float[Tensor, "batch queries vocabulary"]:
-        """Logits after one more token of each candidate; equal to the last ones of `decode` without its repetition.
-
-        All candidates of a sentence stand at the same position, so they are the queries of one attention.
-
-        Args:
-            tokens: the newest token of each candidate: (batch, beams).
-            mask: (batch, 1, beams, beams so far), True where a candidate descends from that cell of the cache;
-                None with one candidate, which descends from every cell.
-        """
-        embedded = self.embed(tokens, self.embedding, cache.positions[cache.length])
-        states = self.decoder.step(embedded, cache, mask)
-        cache.length += 1
-        return self.logits(states)
-
     def logits(
         self,
         states: Float[Tensor, "*positions d_model"],
@@ -240,7 +194,8 @@ class Transformer(nn.Module):
             position = self.positions(embedded)
         return self.dropout(embedded + position)
 
-    def _check_source(self, source: SourceIds) -> None:
+    def check_source(self, source: SourceIds) -> None:
+        """Raise ValueError for ids outside the vocabulary, and for a sentence of padding alone."""
         config = self.config
         check_ids("source", source, config.source_vocabulary_size or config.vocabulary_size)
         empty = (source == config.pad_id).all(dim=1)
@@ -307,3 +262,16 @@ def named_attentions(model: Transformer) -> Iterator[tuple[str, MultiHeadAttenti
         if isinstance(module, MultiHeadAttention):
             stack, _, i, role = name.split(".")[-4:]  # as in decoder.layers.0.cross_attention
             yield f"{stack}.{i}.{role.removesuffix('_attention')}", module
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Switch dropout off inside the `with` block; restore each module's mode afterwards."""
+    training = [part for part in model.modules() if part.training]
+    if training:
+        model.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True

@@ -9,7 +9,7 @@ from benchmarks.peers import TorchPeer
 from benchmarks.work import BETAS, BOS, EOS, EPSILON, EPSILON_LS, PAD, RATE_WARMUP, PaddedBatch, Shape
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
 from transformer_lib.data import Batch
-from transformer_lib.fast import lay_out_for_decoding
+from transformer_lib.fast_cache import speed_up_decoding
 from transformer_lib.training import StepRecord, adam, train
 
 
@@ -80,12 +80,14 @@ class Peer(TorchPeer):
         self.model.load_state_dict(weights, strict=False)
         with torch.no_grad():
             self.model.output_bias[EOS] = -1e9
-        lay_out_for_decoding(self.model.eval())  # as Translator.load does
+        speed_up_decoding(self.model.eval())  # as Translator.load does
 
+    @torch.inference_mode()  # as a translator decodes
     def greedy(self, source: Tensor, length: int) -> list[list[int]]:
         """With the cache, as always."""
         return greedy_decode(self.model, source, max_length=length).tolist()
 
+    @torch.inference_mode()
     def beam(self, source: Tensor, length: int, beam_size: int) -> list[list[int]]:
         """With the paper's length penalty."""
         return beam_search(self.model, source, beam_size=beam_size, max_length=length).tolist()

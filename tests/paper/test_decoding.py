@@ -9,21 +9,13 @@ from transformer_lib import (
     Transformer,
     TransformerConfig,
     beam_search,
-    decoding,
     greedy_decode,
     record_attention,
     reference,
 )
-from transformer_lib.data import WordTokenizer
-from transformer_lib.decoding import (
-    beam_hypotheses,
-    evaluation_mode,
-    hypothesis_attention,
-    length_penalty,
-    longest_source,
-    translate,
-)
-from transformer_lib.layers import LayerCache
+from transformer_lib.cache import DecoderCache, start_decoding
+from transformer_lib.decoding import beam_hypotheses, hypothesis_attention, length_penalty
+from transformer_lib.transformer import evaluation_mode
 
 TINY = TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, p_drop=0.3)
 SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
@@ -77,31 +69,6 @@ def test_greedy_decoding_equals_the_loops(seed):
         _, expected = reference.greedy_search(after, bos_id=1, eos_id=2, pad_id=0, limit=6)
         assert ours[: len(expected)] == expected
         assert set(ours[len(expected) :]) <= {0}
-
-
-@pytest.mark.paper("decode")
-@pytest.mark.parametrize("changes", VARIANTS)
-def test_each_cached_step_gives_the_last_logits_of_the_whole_decoder(changes):
-    m = model(**changes).eval()
-    target_input = torch.randint(3, 11, (3, 6))
-    target_input[:, 0] = m.config.bos_id
-    expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
-    cache = m.start_decoding(SOURCE, limit=6)
-    for step in range(6):
-        logits = m.decode_next(target_input[:, step : step + 1], cache)
-        torch.testing.assert_close(logits[:, 0], expected[:, step])
-
-
-def test_sentences_may_leave_a_cache():
-    m = model().eval()
-    target_input = torch.randint(3, 11, (3, 4))
-    expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
-    cache = m.start_decoding(SOURCE, limit=4)
-    m.decode_next(target_input[:, :1], cache)
-    stay = torch.tensor([True, False, True])
-    cache.keep(stay)
-    logits = m.decode_next(target_input[stay, 1:2], cache)
-    torch.testing.assert_close(logits[:, 0], expected[stay, 1])
 
 
 def step_log_probabilities(m, row):
@@ -206,7 +173,7 @@ def test_a_larger_alpha_chooses_longer_sentences():
 
 
 @pytest.mark.paper("decode")
-@pytest.mark.parametrize("search", [beam_search, beam_hypotheses, translate])
+@pytest.mark.parametrize("search", [beam_search, beam_hypotheses])
 def test_the_papers_alpha_is_the_default(search):
     assert inspect.signature(search).parameters["alpha"].default == 0.6
 
@@ -232,14 +199,6 @@ def test_by_length_a_hypothesis_scores_its_mean_log_probability():
         assert scores == pytest.approx([h.log_probability / len(h.tokens) for h in hypotheses])
 
 
-def test_translate_hands_alpha_to_the_beam(monkeypatch):
-    seen = []
-    monkeypatch.setattr(decoding, "beam_search", lambda _model, source, *args: seen.append(args) or source)
-    tokenizer = WordTokenizer.train(["a b c d e f g h i"])
-    list(translate(model(vocabulary_size=13), ["a b"], tokenizer, tokenizer, beam_size=3, alpha="length"))
-    assert seen == [(3, "length")]
-
-
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_beams_sentence_does_not_depend_on_its_neighbours(beam_size):
     m = likely_to_end(model())
@@ -249,40 +208,6 @@ def test_a_beams_sentence_does_not_depend_on_its_neighbours(beam_size):
         assert [h.tokens for h in alone] == [h.tokens for h in together[row]]
     backwards = beam_hypotheses(m, SOURCE.flip(0), beam_size, max_length=9)
     assert [[h.tokens for h in row] for row in backwards[::-1]] == [[h.tokens for h in row] for row in together]
-
-
-@pytest.mark.paper("causal-mask", "decode")
-def test_a_candidate_depends_on_its_own_past_and_on_no_other_candidate(monkeypatch):
-    def append(cache, key, value):  # as LayerCache does, but without writing in place, which gradients forbid
-        cache.past = [torch.cat([old, new], 2) for old, new in zip(cache.past, (key, value), strict=True)]
-        return tuple(cache.past)
-
-    monkeypatch.setattr(LayerCache, "past", [torch.zeros(3, 2, 0, 3).double(), torch.zeros(3, 2, 0, 5).double()], False)
-    monkeypatch.setattr(LayerCache, "append", append)
-    m = model(num_layers=2).eval()
-    embedded = []
-    m.embedding.register_forward_hook(lambda _module, _inputs, output: embedded.append(output) or output.retain_grad())
-    cache = m.start_decoding(SOURCE, limit=3, beams=2)
-    embedded.clear()
-    tokens = torch.tensor([[3, 4]]).expand(3, 2)
-    # Candidates 0 and 1; then both extend candidate 1; then each extends itself.
-    descends = torch.tensor(
-        [
-            [[1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]],
-            [[0, 1, 1, 0, 0, 0], [0, 1, 0, 1, 0, 0]],
-            [[0, 1, 1, 0, 1, 0], [0, 1, 0, 1, 0, 1]],
-        ]
-    ).bool()
-    for step in range(3):
-        cells = 2 * (step + 1)
-        mask = descends[step][:, :cells].expand(3, 1, 2, cells)
-        logits = m.decode_next(tokens, cache, mask)
-        for candidate in range(2):
-            for e in embedded:
-                e.grad = None
-            logits[0, candidate].sum().backward(retain_graph=True)
-            reached = torch.cat([e.grad[0].abs().sum(-1) > 0 for e in embedded])
-            assert reached.tolist() == descends[step, candidate, :cells].tolist()
 
 
 def test_a_sentence_does_not_depend_on_its_neighbours():
@@ -334,9 +259,9 @@ def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
     source = torch.tensor([[3, 5, 4, 2]])
     steps = []
     with record_attention(m) as weights, torch.no_grad():
-        cache = m.eval().start_decoding(source, limit=4)
+        cache = start_decoding(m.eval(), source, limit=4)
         for token in (1, 6, 3):
-            m.decode_next(torch.tensor([[token]]), cache)
+            cache.next_logits(torch.tensor([[token]]))
             steps.append({name: weight.clone() for name, weight in weights.items()})
     found = hypothesis_attention(m.train(), source, [6, 3, 2])
     assert m.training
@@ -366,21 +291,9 @@ def test_a_beam_of_no_candidates_or_a_negative_alpha_is_refused():
 
 
 def test_a_beam_that_no_memory_holds_is_refused_before_anything_is_allocated():
-    m, tokenizer = model(vocabulary_size=13), WordTokenizer.train(["a b c d e f g h i"])
     message = "beam_size = 1000000 must be at most 1024: the memory .* grows with its square; the paper's is 4"
     with pytest.raises(ValueError, match=message):
-        beam_hypotheses(m, SOURCE, beam_size=1_000_000)
-    with pytest.raises(ValueError, match=message):
-        list(translate(m, ["a b"], tokenizer, tokenizer, beam_size=1_000_000))
-
-
-@pytest.mark.parametrize(("beam_size", "together"), [(16, 3), (512, 2), (1024, 1)])
-def test_the_larger_the_beam_the_fewer_sentences_are_translated_together(beam_size, together, monkeypatch):
-    seen = []
-    monkeypatch.setattr(decoding, "beam_search", lambda _model, source, *_: seen.append(len(source)) or source)
-    m, tokenizer = model(vocabulary_size=13), WordTokenizer.train(["a b c d e f g h i"])
-    list(translate(m, ["a b", "a", "b"], tokenizer, tokenizer, beam_size=beam_size))
-    assert max(seen) == together
+        beam_hypotheses(model(), SOURCE, beam_size=1_000_000)
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
@@ -400,46 +313,14 @@ def test_a_source_without_a_batch_axis_is_refused():
         greedy_decode(model(), torch.tensor([3, 4, 2]))
 
 
-def test_translate_gives_every_line_its_own_answer():
-    tokenizer = WordTokenizer.train(["a b c d e f g"])
-    m = model(vocabulary_size=len(tokenizer))
-    lines = ["a", "", "b c d", "   ", "g f e d c b a", "zzz"]
-    answers = dict(translate(m, lines, tokenizer, tokenizer, batch_size=2))
-    assert sorted(answers) == list(range(6))
-    assert answers[1] == answers[3] == ""
-    for i, line in enumerate(lines):
-        assert dict(translate(m, [line], tokenizer, tokenizer))[0] == answers[i]
-
-
-def test_of_a_very_long_line_the_first_tokens_are_translated():
-    tokenizer = WordTokenizer.train(["a b c"])
-    m = model(vocabulary_size=len(tokenizer), positions="learned", max_positions=6)
-    long, short = " ".join("a" * 500), " ".join("a" * 5)
-    with pytest.warns(UserWarning, match="'a a a a a a a a a a …' has 500 tokens; the first 5 are read"):
-        cut = dict(translate(m, [long], tokenizer, tokenizer))
-    assert cut == dict(translate(m, [short], tokenizer, tokenizer))
-
-
-@pytest.mark.parametrize(("max_positions", "limit"), [(None, 1000), (6, 5), (2000, 1000)])
-def test_translate_reads_as_much_of_a_line_as_the_model_can(monkeypatch, max_positions, limit):
-    widths = []
-    monkeypatch.setattr(decoding, "greedy_decode", lambda _model, source: widths.append(source.size(1)) or source)
-    tokenizer = WordTokenizer.train(["a b c"])
-    learned = {"positions": "learned", "max_positions": max_positions} if max_positions else {}
-    m = model(vocabulary_size=len(tokenizer), **learned)
-    with pytest.warns(UserWarning, match=f"has 1500 tokens; the first {limit} are read"):
-        list(translate(m, [" ".join("a" * 1500)], tokenizer, tokenizer))
-    assert (longest_source(m), widths) == (limit, [limit + 1])  # and <eos>
-
-
 @pytest.mark.paper("decode")
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_search_ends_when_nothing_open_can_be_better(beam_size, monkeypatch):
     m, steps = model(output_bias=True).eval(), []
     with torch.no_grad():
         m.output_bias[TINY.eos_id] = 60.0  # a sentence that ends now is e⁶⁰ times as likely as one that goes on
-    next_logits = m.decode_next
-    monkeypatch.setattr(m, "decode_next", lambda *arguments: steps.append(1) or next_logits(*arguments))
+    next_logits = DecoderCache.next_logits
+    monkeypatch.setattr(DecoderCache, "next_logits", lambda *arguments: steps.append(1) or next_logits(*arguments))
     assert [len(found) for found in beam_hypotheses(m, SOURCE, beam_size, alpha=0.0)] == [beam_size] * len(SOURCE)
     assert len(steps) == (1 if beam_size == 1 else 2)  # <eos>, then two others with <eos> behind them
 

@@ -64,19 +64,6 @@ def test_a_model_that_was_sped_up_is_the_same_function():
     assert all(m.kernel is fast.attention for m in again.modules() if isinstance(m, MultiHeadAttention))
 
 
-def test_a_model_laid_out_for_decoding_is_the_same_function():
-    model = small().double().eval()
-    source = torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0]])
-    plain, before = model(source, TARGET), {name: weight.clone() for name, weight in model.state_dict().items()}
-    fast.lay_out_for_decoding(model)
-    torch.testing.assert_close(model(source, TARGET), plain)
-    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
-    by_column = {name for name, weight in model.named_parameters() if weight.dim() == 2 and weight.stride(0) == 1}
-    assert "embedding.weight" in by_column
-    assert "encoder.layers.0.feed_forward.inner.weight" in by_column
-    assert "encoder.layers.0.feed_forward.outer.weight" not in by_column
-
-
 def test_training_takes_the_fast_forms():
     model, config = small(), TrainingConfig(num_steps=1, warmup_steps=1)
     list(train(model, adam(model, config), [make_batch([([3, 4], [5, 6])])], config))

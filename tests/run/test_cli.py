@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer_lib import Transformer, average_checkpoints, decoding, training
+from transformer_lib import Transformer, average_checkpoints, training
 from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
-from transformer_lib.run import cli, training_run
+from transformer_lib.run import cli, training_run, translation
 from transformer_lib.run.checkpoints import _read
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
@@ -553,7 +553,7 @@ def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content
 
 
 def test_translate_gives_a_line_for_every_line(translator, capsys, monkeypatch, stdin):
-    monkeypatch.setattr(decoding, "MAX_SOURCE_TOKENS", 10)  # a model this young goes on for as many tokens and 50
+    monkeypatch.setattr(translation, "MAX_SOURCE_TOKENS", 10)  # a model this young goes on for as many tokens and 50
     odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 11
     stdin(odd)
     assert run("translate", translator, "--device", "cpu") == 0

@@ -189,9 +189,9 @@ def test_two_groups_are_heads_that_share_their_keys_and_values():
 
 
 def test_grouped_heads_halve_the_cache():
-    plain = since_then.cache_bytes(Transformer(config_of(transformer_lib)))
+    plain = since_then.cache_bytes(transformer_lib, Transformer(config_of(transformer_lib)))
     with patched_package("grouped") as library:
-        grouped = since_then.cache_bytes(library.Transformer(config_of(library)))
+        grouped = since_then.cache_bytes(library, library.Transformer(config_of(library)))
     assert (
         plain["cache_bytes_target"] == 2 * since_then.CACHED * 4 * (6 + 4) * 4
     )  # layers, tokens, heads, widths, bytes

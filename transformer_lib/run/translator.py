@@ -24,15 +24,16 @@ from safetensors.torch import load_file, save_file
 
 from ..config import TransformerConfig, check_choice, config_from_dict
 from ..data.tokenizers import Tokenizer, load_tokenizer
-from ..decoding import Alpha, translate
+from ..decoding import Alpha
 from ..evaluation import Bleu, bleu, exact_match, import_sacrebleu
-from ..fast import lay_out_for_decoding
+from ..fast_cache import speed_up_decoding
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, differing, write_file
 from .quantization import dequantize, quantize
 from .run_config import FILE as RUN_CONFIG
 from .run_config import RunConfig
 from .seals import check_regular, digest, sealed, unsealed, whole
+from .translation import translate
 
 # Which weights of a run are used: the newest, those of the lowest validation perplexity, or the mean of the newest few.
 Weights = Literal["latest", "best", "average"]
@@ -98,7 +99,7 @@ class Translator:
             checkpoints.load_average(translator.model)
         else:
             checkpoints.load(getattr(checkpoints, checkpoint)(), translator.model)
-        lay_out_for_decoding(translator.model)
+        speed_up_decoding(translator.model)
         return translator
 
     @classmethod

@@ -23,6 +23,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from transformer_lib import Transformer, record_attention
+from transformer_lib.cache import start_decoding
 from transformer_lib.training import adam, token_losses
 from workshop.site.export_onnx import OPSET, PositionTable
 from workshop.site.training_task import MODEL, ROWS, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
@@ -60,9 +61,9 @@ class Greedy(nn.Module):
         config = self.model.config
         tokens = [torch.full((len(source), 1), config.bos_id)]
         with record_attention(self.model):
-            cache = self.model.start_decoding(source, limit=TARGET_LENGTH)
+            cache = start_decoding(self.model, source, limit=TARGET_LENGTH)
             for _ in range(TARGET_LENGTH):
-                logits = self.model.decode_next(tokens[-1], cache)
+                logits = cache.next_logits(tokens[-1])
                 tokens.append(logits[..., config.pad_id + 1 :].argmax(dim=-1) + config.pad_id + 1)
         return torch.cat(tokens[1:], dim=1)
 

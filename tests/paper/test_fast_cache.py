@@ -1,0 +1,128 @@
+"""The quicker cache decodes as the plain one, and stands back where it would not."""
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib import Transformer, TransformerConfig, fast, greedy_decode, record_attention
+from transformer_lib.cache import DecoderCache, start_decoding
+from transformer_lib.fast_cache import ENCODED_TOGETHER, PackedCache, encode_by_length, speed_up_decoding
+
+SIZES = {"num_layers": 2, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 3, "d_v": 5}
+SOURCE = torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0]])
+
+
+def model(**changes):
+    m = Transformer(TransformerConfig(vocabulary_size=11, **SIZES, **changes)).double().eval()
+    for weight in m.parameters():
+        weight.data += 0.5 * torch.randn_like(weight)
+    return m
+
+
+def steps(m, beams=1):
+    """The cache, and the logits of four steps in which each candidate descends from all before it."""
+    with torch.no_grad():
+        cache = start_decoding(m, SOURCE, 4, beams)
+        logits = []
+        for step in range(4):
+            mask = torch.rand(2, 1, beams, beams * (step + 1), generator=torch.Generator().manual_seed(step)) > 0.4
+            mask[..., 0] = True
+            tokens = torch.arange(2 * beams).view(2, beams) + step + 1
+            logits.append(cache.next_logits(tokens, mask if beams > 1 else None))
+    return cache, torch.stack(logits)
+
+
+@pytest.mark.paper("decode")
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("changes", [{}, {"activation": "gelu", "tied_output": False, "output_bias": True}])
+def test_the_packed_cache_gives_the_logits_of_the_plain_one(changes, beams):
+    m = model(**changes, source_vocabulary_size=12)
+    plain_cache, plain = steps(m, beams)
+    speed_up_decoding(m)
+    cache, packed = steps(m, beams)
+    assert (type(plain_cache), type(cache)) == (DecoderCache, PackedCache)
+    torch.testing.assert_close(packed, plain)
+
+
+def test_matrices_are_stored_by_column_and_keep_their_values():
+    m = model()
+    target_input = torch.tensor([[1, 7, 2, 0], [1, 2, 0, 0]])
+    plain, before = m(SOURCE, target_input), {name: weight.clone() for name, weight in m.state_dict().items()}
+    speed_up_decoding(m)
+    torch.testing.assert_close(m(SOURCE, target_input), plain)
+    assert all(torch.equal(weight, before[name]) for name, weight in m.state_dict().items())
+    by_column = {name for name, weight in m.named_parameters() if weight.dim() == 2 and weight.stride(0) == 1}
+    assert "embedding.weight" in by_column
+    assert "encoder.layers.0.feed_forward.inner.weight" in by_column
+    assert "encoder.layers.0.feed_forward.outer.weight" not in by_column
+
+
+class Louder(nn.Linear):
+    """A part of the reader's own."""
+
+    def forward(self, input):
+        return 2 * super().forward(input)
+
+
+def own_part(m):
+    m.decoder.layers[1].feed_forward.inner = Louder(8, 13).double()
+
+
+def hook(m):
+    m.decoder.layers[0].cross_attention.register_forward_hook(lambda *_: None)
+
+
+def pre_hook(m):
+    m.decoder.layers[0].register_forward_pre_hook(lambda *_: None)
+
+
+@pytest.mark.parametrize("change", [own_part, hook, pre_hook, nn.Module.train])
+def test_a_decoder_that_computes_more_than_its_weights_tell_has_the_plain_cache(change):
+    m = model()
+    speed_up_decoding(m)
+    assert type(steps(m)[0]) is PackedCache
+    change(m)
+    assert type(steps(m)[0]) is DecoderCache
+
+
+@pytest.mark.parametrize("changes", [{"norm_order": "pre"}, {"attention_bias": True}])
+def test_another_form_than_the_papers_has_the_plain_cache(changes):
+    m = model(**changes)
+    plain = greedy_decode(m, SOURCE, 5)
+    speed_up_decoding(m)
+    assert type(steps(m)[0]) is DecoderCache
+    assert torch.equal(greedy_decode(m, SOURCE, 5), plain)
+
+
+def test_recorded_weights_and_gradients_need_the_plain_cache():
+    m = model()
+    speed_up_decoding(m)
+    with record_attention(m) as weights:
+        assert type(steps(m)[0]) is DecoderCache
+    assert "decoder.1.self" in weights
+    assert type(start_decoding(m, SOURCE, 3)) is DecoderCache  # with gradients
+    fast.speed_up(m)  # a translator that was trained on
+    assert type(steps(m)[0]) is PackedCache
+
+
+def sentences(count):
+    rows = [[*range(3, 4 + i % 5), 2] + [0] * (5 - i % 5) for i in range(count)]
+    return torch.tensor(rows)[torch.randperm(count)]
+
+
+def test_sentences_encoded_by_their_length_have_their_own_memory():
+    m, source = model(), sentences(2 * ENCODED_TOGETHER + 5)
+    real = source != 0
+    widths = []
+    m.encoder.register_forward_hook(lambda _module, inputs, _output: widths.append(tuple(inputs[0].shape[:2])))
+    memory = encode_by_length(m, source)
+    assert widths == [(16, 3), (16, 6), (5, 6)]
+    torch.testing.assert_close(memory[real], m.encode(source)[real])
+    assert memory.shape == m.encode(source).shape
+
+
+def test_a_sentence_of_padding_alone_is_named_by_its_own_row():
+    source = sentences(40)
+    source[33] = 0
+    with pytest.raises(ValueError, match=r"source\[33\] is padding alone"):
+        encode_by_length(model(), source)

@@ -1,0 +1,61 @@
+"""Sentences of text to sentences of text, in batches of like length."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from ..data.batches import pad_rows
+from ..data.tokenizers import Tokenizer
+from ..decoding import LARGEST_BEAM, Alpha, beam_search, check_beam_size, greedy_decode
+from ..transformer import Transformer
+
+MAX_SOURCE_TOKENS = 1000  # of one sentence; attention's memory grows with the square
+
+
+def longest_source(model: Transformer) -> int:
+    """The most tokens of a sentence that `translate` reads, `<eos>` not counted; the rest is cut off."""
+    if model.config.positions == "learned":
+        return min(MAX_SOURCE_TOKENS, model.config.max_positions - 1)  # one place is <eos>'s
+    return MAX_SOURCE_TOKENS
+
+
+def translate(
+    model: Transformer,
+    sentences: Sequence[str],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    batch_size: int = 64,
+    beam_size: int = 1,
+    alpha: Alpha = 0.6,
+) -> Iterator[tuple[int, str]]:
+    """Translate each sentence; yields its index and its translation, sentences of like length together.
+
+    A sentence without any token gives an empty translation. Of one with more than longest_source(model) tokens the
+    first are read, and a warning says so.
+
+    Args:
+        batch_size: sentences decoded together; fewer where a beam has more than 16 candidates.
+        beam_size, alpha: of the beam search; a beam_size of 1 decodes greedily.
+    """
+    check_beam_size(beam_size)
+    batch_size = max(1, min(batch_size, LARGEST_BEAM // beam_size))
+    device = next(model.parameters()).device
+    encoded = [source_tokenizer.encode(sentence) for sentence in sentences]
+    limit = longest_source(model)
+    for i, ids in enumerate(encoded):
+        if len(ids) > limit:
+            message = f"{sentences[i][:20] + '…'!r} has {len(ids)} tokens; the first {limit} are read"
+            warnings.warn(message, stacklevel=2)
+            encoded[i] = ids[:limit]
+    for index in (i for i, ids in enumerate(encoded) if not ids):
+        yield index, ""
+    order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
+    for start in range(0, len(order), batch_size):
+        chosen = order[start : start + batch_size]
+        source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)
+        source = source.to(device)
+        with torch.inference_mode():  # nothing of it meets autograd again
+            tokens = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
+        for index, ids in zip(chosen, tokens.tolist(), strict=True):
+            yield index, target_tokenizer.decode(ids)
