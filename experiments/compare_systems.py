@@ -8,7 +8,6 @@ the translations by that of the references, the paired bootstrap of sacreBLEU, a
 with repetition, counted with the loops of the book.
 """
 
-import itertools
 import json
 from typing import Any
 
@@ -23,7 +22,6 @@ from workshop.lab.provenance import RESULTS
 RECORDED = "multi30k_recipe"
 DRAWS, SHOWN = 1000, 400  # draws of the test, draws that the book shows
 SYSTEMS = ("greedy", "beam")
-LENGTHS = (1, 10, 15, 20, 1000)  # words of a reference: from each to the next
 
 
 def counts(hypothesis: list[str], reference: list[str]) -> list[int]:
@@ -40,17 +38,6 @@ def scores(totals: torch.Tensor) -> torch.Tensor:
     matches, ngrams = totals[:, 0:8:2], totals[:, 1:8:2]
     brevity = (1 - totals[:, 9] / totals[:, 8]).clip(max=0)
     return 100 * torch.exp(brevity + (matches / ngrams).log().mean(dim=-1))
-
-
-def by_reference_length(tables: list[torch.Tensor]) -> list[dict[str, Any]]:
-    """How long the translations are beside their references, for short references and long ones."""
-    found = []
-    for low, high in itertools.pairwise(LENGTHS):
-        lengths = [table[(table[:, 9] >= low) & (table[:, 9] < high), 8:].sum(dim=0).tolist() for table in tables]
-        sentences = int(((tables[0][:, 9] >= low) & (tables[0][:, 9] < high)).sum())
-        ratios = [round(hypotheses / references, 4) for hypotheses, references in lengths]
-        found.append({"words": [low, high - 1], "sentences": sentences, "length_ratio": ratios})
-    return found
 
 
 def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
@@ -77,7 +64,6 @@ def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
         "chrf": [round(chrf(lines, references).score, 2) for lines in said],
         "signatures": [bleu(said[0], references).signature, chrf(said[0], references).signature],
         "length_ratio": [round(bleu(lines, references).length_ratio, 4) for lines in said],
-        "by_reference_length": by_reference_length(tables),
         "difference": round(comparison.difference, 2),
         "p_value": round(comparison.p_value, 4),
         "drawn": [[round(value, 2) for value in values.tolist()] for values in drawn],
