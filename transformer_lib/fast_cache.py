@@ -111,22 +111,31 @@ class PackedLayer:
         norms = [layer.self_attention_norm.norm, layer.cross_attention_norm.norm, layer.feed_forward_norm.norm]
         self.norms = [(norm.normalized_shape, norm.weight, norm.bias, norm.eps) for norm in norms]
 
-    def step(self, states: Tensor, beams: int, mask: PastMask | None, source_mask: CrossMask | None) -> Tensor:
+    def step(
+        self,
+        states: Tensor,
+        beams: int,
+        mask: PastMask | None,
+        source_mask: CrossMask | None,
+    ) -> Tensor:
         """The three sub-layers on states of shape (batch · beams, d_model)."""
         rows = len(states)
         split = (rows // beams, beams, self.num_heads, -1)
         projected = (states @ self.query_key_value).split(self.widths, dim=-1)
         # (batch, heads, beams, width of a head)
         query, key, value = (part.view(split).transpose(1, 2) for part in projected)
-        heads = self.own_kernel(query, *self.cache.append(key, value), mask).transpose(1, 2)
+        past = self.cache.append(key, value)
+        heads = self.own_kernel(query, *past, mask).transpose(1, 2)
         states = torch.addmm(states, heads.reshape(rows, -1), self.own_output)
         states = torch.layer_norm(states, *self.norms[0])
 
         query = (states @ self.cross_query).view(split).transpose(1, 2)
-        heads = self.cross_kernel(query, *self.cache.memory, source_mask).transpose(1, 2)
-        states = torch.addmm(states, heads.reshape(rows, -1), self.cross_output)
+        heads = self.cross_kernel(query, *self.cache.memory, source_mask)
+        heads = heads.transpose(1, 2).reshape(rows, -1)
+        states = torch.addmm(states, heads, self.cross_output)
         states = torch.layer_norm(states, *self.norms[1])
 
-        inner = self.activation(torch.addmm(self.inner_bias, states, self.inner))
+        inner = torch.addmm(self.inner_bias, states, self.inner)
+        inner = self.activation(inner)
         states = torch.addmm(states + self.outer_bias, inner, self.outer)
         return torch.layer_norm(states, *self.norms[2])
