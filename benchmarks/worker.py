@@ -34,6 +34,7 @@ from benchmarks.work import (
     work_on_gpu,
 )
 from workshop.lab.cost import training_flops
+from workshop.lab.gpu_peak import peak_memory
 
 THREADS = 2  # the most of every peer
 SIZES = ("full", "tiny", "base", "big", "tiny-base", "tiny-big")
@@ -152,18 +153,6 @@ class Decoding:
     def end(self) -> dict[str, Any]:
         """Nothing that the table needs."""
         return {}
-
-
-def peak_memory(device: str) -> dict[str, float]:
-    """Most memory of this process so far, in GB of 10⁹ bytes; on a GPU, most memory of its tensors."""
-    if device.startswith("cuda"):
-        return {"peak_memory_gb": torch.cuda.max_memory_allocated() / 1e9}
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return {}
-    unit = 1 if sys.platform == "darwin" else 1024
-    return {"peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
 
 
 def serve(arguments: argparse.Namespace, commands: TextIO, answer: Callable[[dict[str, Any]], None]) -> None:

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.worker import peak_memory
 from transformer_lib import TransformerConfig, count_parameters
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
@@ -35,7 +34,7 @@ from transformer_lib.evaluation import bleu
 from transformer_lib.run import cli
 from transformer_lib.run.translator import Translator, Weights
 from workshop.lab.cost import training_flops
-from workshop.lab.gpu_peak import gpu_peak
+from workshop.lab.gpu_peak import gpu_peak, peak_memory
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
 BEAM = 5  # as in the literature on this corpus; the paper's is 4

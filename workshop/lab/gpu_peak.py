@@ -1,5 +1,6 @@
-"""What a device could do at most: its peak in bf16."""
+"""What a device could do at most in bf16, and the most memory that a process held."""
 
+import sys
 import time
 
 import torch
@@ -23,3 +24,15 @@ def gpu_peak(device: str, size: int) -> dict[str, float | None]:
     name = torch.cuda.get_device_name() if device.startswith("cuda") else ""
     datasheet = next((value for key, value in DATASHEET.items() if key in name), None)
     return {"measured_tflops": best, "datasheet_tflops": datasheet}
+
+
+def peak_memory(device: str) -> dict[str, float]:
+    """Most memory of this process so far, in GB of 10⁹ bytes; on a GPU, most memory of its tensors."""
+    if device.startswith("cuda"):
+        return {"peak_memory_gb": torch.cuda.max_memory_allocated() / 1e9}
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return {}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9}
