@@ -36,11 +36,11 @@ def speed_up_decoding(model: Transformer) -> None:
 def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
     """A PackedCache where its products are all that the decoder computes, else the plain DecoderCache.
 
-    Parts of another class, hooks, recorded weights, dropout and gradients compute more, pre-norm and biases of the
+    Classes of the reader's own, hooks, recorded weights, dropout and gradients compute more, pre-norm and biases of the
     attention something else.
     """
     parts = [part for part in model.decoder.modules() if not isinstance(part, nn.Dropout)]
-    known = all(
+    known = type(model) is Transformer and all(
         type(part) in PACKED_PARTS and not part._forward_hooks and not part._forward_pre_hooks for part in parts
     )
     recorded = any(isinstance(part, MultiHeadAttention) and part.recorder for part in parts)

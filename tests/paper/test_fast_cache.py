@@ -68,6 +68,17 @@ def own_part(m):
     m.decoder.layers[1].feed_forward.inner = Louder(8, 13).double()
 
 
+class Colder(Transformer):
+    """A model of the reader's own."""
+
+    def embed(self, *arguments):
+        return super().embed(*arguments) / 2
+
+
+def own_model(m):
+    m.__class__ = Colder
+
+
 def hook(m):
     m.decoder.layers[0].cross_attention.register_forward_hook(lambda *_: None)
 
@@ -76,7 +87,7 @@ def pre_hook(m):
     m.decoder.layers[0].register_forward_pre_hook(lambda *_: None)
 
 
-@pytest.mark.parametrize("change", [own_part, hook, pre_hook, nn.Module.train])
+@pytest.mark.parametrize("change", [own_part, own_model, hook, pre_hook, nn.Module.train])
 def test_a_decoder_that_computes_more_than_its_weights_tell_has_the_plain_cache(change):
     m = model()
     speed_up_decoding(m)
