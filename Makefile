@@ -26,7 +26,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format \
-	notebooks live assignments grade mark address lock colab-check projects slides release release-dry-run clean \
+	notebooks live assignments grade mark lock colab-check projects slides release release-dry-run clean \
 	distclean
 
 help: ## Show this list
@@ -67,12 +67,11 @@ test-fast: env ## Run the tests that take no more than a few seconds each
 mutants: env ## Plant a sample of small faults, one at a time: how many do the tests notice? (hours; ARGS="--survivors")
 	$(PY) experiments/mutants.py $(ARGS)
 
-check: env ## Check style, types, notebooks and addresses; change nothing
+check: env ## Check style, types and notebooks; change nothing
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m basedpyright
 	$(PY) -m workshop.site.make_notebooks --check
-	$(PY) -m workshop.site.address --check
 
 format: env ## Put the code into the project's format
 	$(PY) -m ruff check --fix .
@@ -96,10 +95,6 @@ grade: grading-env ## Grade a folder: SUBMISSIONS=folder [CHAPTER=attention] [OU
 
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
-
-address: env ## Write the address set in _config.yml into the files that name it, and the notebooks anew
-	$(PY) -m workshop.site.address
-	$(PY) -m workshop.site.make_notebooks
 
 lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` and `make book`
 	$(PYTHON) -m venv --clear _build/lock
