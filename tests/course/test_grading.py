@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zoo
 from filelock import FileLock
 from other_graders import RUNNER, check_classroom50, check_gradescope
 from playwright.sync_api import sync_playwright
 
-from workshop.course import grading_zoo as zoo
 from workshop.course import make_assignments
 from workshop.course.grading.sandbox import missing
 from workshop.course.make_assignments import chapters
