@@ -26,7 +26,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format \
-	notebooks live assignments grade mark lock colab-check projects slides release release-dry-run clean \
+	notebooks live assignments grade mark fonts lock colab-check projects slides release release-dry-run clean \
 	distclean
 
 help: ## Show this list
@@ -95,6 +95,17 @@ grade: grading-env ## Grade a folder: SUBMISSIONS=folder [CHAPTER=attention] [OU
 
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
+
+# With `npm install --ignore-scripts` and `pip install brotli`. A letter that is not here comes from the reader's own fonts.
+LITERATA := node_modules/@fontsource-variable/literata/files/literata-latin-wght
+SUBSET := --unicodes=20-7E --text='äöüÄÖÜßéèáàçñ§°²³·×½«»–—‘’“”„…−' --no-hinting --desubroutinize --flavor=woff2
+SUBSET += --layout-features=kern,liga,calt,ccmp,mark,mkmk
+fonts: env ## Cut the book's font from node_modules to the letters and weights that the pages use
+	@mkdir -p _build
+	$(PY) -m fontTools.varLib.instancer $(LITERATA)-normal.woff2 wght=400:650 --output _build/normal.ttf
+	$(PY) -m fontTools.varLib.instancer $(LITERATA)-italic.woff2 wght=400 --output _build/italic.ttf
+	$(PY) -m fontTools.subset _build/normal.ttf $(SUBSET) --output-file=book/_static/fonts/literata.woff2
+	$(PY) -m fontTools.subset _build/italic.ttf $(SUBSET) --output-file=book/_static/fonts/literata-italic.woff2
 
 lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` and `make book`
 	$(PYTHON) -m venv --clear _build/lock
