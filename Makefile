@@ -96,7 +96,7 @@ grade: grading-env ## Grade a folder: SUBMISSIONS=folder [CHAPTER=attention] [OU
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
 
-# With `npm install --ignore-scripts` and `pip install brotli`. A letter that is not here comes from the reader's own fonts.
+# With `npm install --ignore-scripts` and `pip install brotli`. Other letters come from the reader's own fonts.
 LITERATA := node_modules/@fontsource-variable/literata/files/literata-latin-wght
 SUBSET := --unicodes=20-7E --text='äöüÄÖÜßéèáàçñ§°²³·×½«»–—‘’“”„…−' --no-hinting --desubroutinize --flavor=woff2
 SUBSET += --layout-features=kern,liga,calt,ccmp,mark,mkmk
