@@ -26,7 +26,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format \
-	notebooks live assignments grade mark address lock colab-check projects slides release release-dry-run clean \
+	notebooks live assignments grade mark fonts lock colab-check projects slides release release-dry-run clean \
 	distclean
 
 help: ## Show this list
@@ -67,12 +67,11 @@ test-fast: env ## Run the tests that take no more than a few seconds each
 mutants: env ## Plant a sample of small faults, one at a time: how many do the tests notice? (hours; ARGS="--survivors")
 	$(PY) experiments/mutants.py $(ARGS)
 
-check: env ## Check style, types, notebooks and addresses; change nothing
+check: env ## Check style, types and notebooks; change nothing
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m basedpyright
 	$(PY) -m workshop.site.make_notebooks --check
-	$(PY) -m workshop.site.address --check
 
 format: env ## Put the code into the project's format
 	$(PY) -m ruff check --fix .
@@ -97,9 +96,16 @@ grade: grading-env ## Grade a folder: SUBMISSIONS=folder [CHAPTER=attention] [OU
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
 
-address: env ## Write the address set in _config.yml into the files that name it, and the notebooks anew
-	$(PY) -m workshop.site.address
-	$(PY) -m workshop.site.make_notebooks
+# With `npm install --ignore-scripts` and `pip install brotli`. Other letters come from the reader's own fonts.
+LITERATA := node_modules/@fontsource-variable/literata/files/literata-latin-wght
+SUBSET := --unicodes=20-7E --text='äöüÄÖÜßéèáàçñ§°²³·×½«»–—‘’“”„…−' --no-hinting --desubroutinize --flavor=woff2
+SUBSET += --layout-features=kern,liga,calt,ccmp,mark,mkmk
+fonts: env ## Cut the book's font from node_modules to the letters and weights that the pages use
+	@mkdir -p _build
+	$(PY) -m fontTools.varLib.instancer $(LITERATA)-normal.woff2 wght=400:650 --output _build/normal.ttf
+	$(PY) -m fontTools.varLib.instancer $(LITERATA)-italic.woff2 wght=400 --output _build/italic.ttf
+	$(PY) -m fontTools.subset _build/normal.ttf $(SUBSET) --output-file=book/_static/fonts/literata.woff2
+	$(PY) -m fontTools.subset _build/italic.ttf $(SUBSET) --output-file=book/_static/fonts/literata-italic.woff2
 
 lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` and `make book`
 	$(PYTHON) -m venv --clear _build/lock

@@ -8,6 +8,7 @@ answer or the starter, drawn from a fixed seed; one of three writes something by
 """
 
 import argparse
+import copy
 import json
 import os
 import random
@@ -17,11 +18,38 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from workshop.course.grading_zoo import PYTHON, answered, hand_in, load
 from workshop.course.make_assignments import chapters
 
 ROOT = Path(__file__).resolve().parents[1]
+PYTHON = ROOT / ".venv-grading" / "bin" / "python"
+Notebook = dict[str, Any]
+
+
+def load(path: Path) -> Notebook:
+    """The notebook in a file."""
+    return json.loads(path.read_text("utf-8"))
+
+
+def cell(notebook: Notebook, name: str) -> dict[str, Any]:
+    """The cell with this nbgrader id."""
+    return next(one for one in notebook["cells"] if one["metadata"].get("nbgrader", {}).get("grade_id") == name)
+
+
+def answered(release: Notebook, answers: dict[str, str]) -> Notebook:
+    """The student's notebook with these answers filled in."""
+    notebook = copy.deepcopy(release)
+    for label, source in answers.items():
+        cell(notebook, label)["source"] = source
+    return notebook
+
+
+def hand_in(folder: Path, name: str, notebook: Notebook | str | bytes) -> None:
+    """Put a submission of this name into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = notebook if isinstance(notebook, str | bytes) else json.dumps(notebook)
+    (folder / f"{name}.ipynb").write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 def write_class(folder: Path, assignments: Path, chapter: str, count: int) -> None:

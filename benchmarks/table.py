@@ -1,7 +1,6 @@
-"""A recorded result as Markdown: what was measured, and beside it what was aimed at."""
+"""A recorded result as Markdown."""
 
-import statistics
-from typing import Any, NamedTuple
+from typing import Any
 
 TITLES = {
     "this": "this library",
@@ -20,27 +19,6 @@ HEADINGS = {
 }
 
 
-class Goal(NamedTuple):
-    """One aim: a peer's ratio to another in a task; or its memory, in GB, to stay below."""
-
-    text: str
-    task: str
-    peer: str
-    other: str
-    aim: float
-
-
-GOALS = (
-    Goal("training, float32, against torch.nn.Transformer", "train", "this", "torch", 1.5),
-    Goal("training, bf16 autocast, against torch.nn.Transformer in float32", "train", "this-bf16", "torch", 1.7),
-    Goal("greedy, together, against torch.nn.Transformer without a cache", "greedy", "this", "torch", 4.5),
-    Goal("greedy, together, against CTranslate2 in float32", "greedy", "this", "ctranslate2", 0.85),
-    Goal("greedy, one at a time, against torch.nn.Transformer without a cache", "single", "this", "torch", 3.0),
-    Goal("beam search against Marian", "beam", "this", "marian", 1.5),
-)
-MEMORY_GOAL = 1.08
-
-
 def title(name: str) -> str:
     """The peer's name as a reader knows it."""
     plain = name.removesuffix("-bf16")
@@ -50,8 +28,6 @@ def title(name: str) -> str:
 def table(result: dict[str, Any]) -> str:
     """Everything a reader of the result wants to see."""
     parts = [_gpu(result)] if "shapes" in result else [_task(result, task) for task in HEADINGS]
-    if "shapes" not in result:
-        parts.append(_goals(result))
     parts += [_notes(result), _missing(result), _where(result)]
     return "\n\n".join(filter(None, parts))
 
@@ -80,23 +56,6 @@ def _task(result: dict[str, Any], task: str) -> str:
             row += [memory, f"{about[name]['parameters']:,}", losses]
         rows.append(row)
     return f"**{HEADINGS[task].format(**result['work'])}**\n\n{_rows(header, rows)}"
-
-
-def _goals(result: dict[str, Any]) -> str:
-    rows = []
-    for goal in GOALS:
-        peers = result["tasks"][goal.task]["peers"]
-        if goal.peer in peers and goal.other in peers:
-            pairs = zip(peers[goal.peer]["rounds"], peers[goal.other]["rounds"], strict=True)
-            middle = statistics.median(ours / theirs for ours, theirs in pairs)
-            rows.append([goal.text, f"≥ {goal.aim}", f"{middle:.2f}", "yes" if middle >= goal.aim else "no"])
-        else:
-            rows.append([goal.text, f"≥ {goal.aim}", "not measured", "–"])
-    memory = result["tasks"]["train"]["peers"].get("this", {}).get("peak_memory_gb")
-    if memory is not None:
-        reached = "yes" if memory <= MEMORY_GOAL else "no"
-        rows.append(["peak memory of training, float32, GB", f"≤ {MEMORY_GOAL}", f"{memory:.2f}", reached])
-    return "**Goals**\n\n" + _rows(["", "aim", "measured", "reached"], rows)
 
 
 def _gpu(result: dict[str, Any]) -> str:

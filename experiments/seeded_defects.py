@@ -3,9 +3,9 @@
     python experiments/seeded_defects.py
     python experiments/seeded_defects.py --only "a resumed run draws other dropout"    one defect that has changed
 
-For every defect of workshop/lab/defects.py, a copy of the package gets that one fault, and a small model learns English
-to German number words with it: trained, stopped halfway and resumed, averaged, decoded. The package without a defect
-does the same, with more seeds, to show how far the seed alone moves the figures.
+For every defect of workshop/lab/defects.toml, a copy of the package gets that one fault, and a small model learns
+English to German number words with it: trained, stopped halfway and resumed, averaged, decoded. The package without a
+defect does the same, with more seeds, to show how far the seed alone moves the figures.
 """
 
 import argparse
@@ -146,7 +146,7 @@ def main() -> None:
     started = time.monotonic()
     measured = [defect for defect in DEFECTS if defect.runs and args.only in (None, defect.name)]
     if not measured:
-        parser.error(f"--only {args.only!r}: no defect of workshop/lab/defects.py that runs has this name")
+        parser.error(f"--only {args.only!r}: no defect of workshop/lab/defects.toml that runs has this name")
     if args.only:
         remeasure(measured[0], args.seeds, args.workers)
         return

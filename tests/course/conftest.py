@@ -4,9 +4,9 @@ import os
 from pathlib import Path
 
 import pytest
+import zoo
 from filelock import FileLock
 
-from workshop.course import grading_zoo as zoo
 from workshop.course import make_assignments
 
 

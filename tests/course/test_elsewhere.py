@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zoo
 from other_graders import RUNNER, check_classroom50, check_gradescope
 
 from workshop.course import export_autograder
-from workshop.course import grading_zoo as zoo
 from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import context
 from workshop.course.grading import elsewhere

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zoo
 from filelock import FileLock
 from other_graders import RUNNER, check_classroom50, check_gradescope
 from playwright.sync_api import sync_playwright
 
-from workshop.course import grading_zoo as zoo
 from workshop.course import make_assignments
 from workshop.course.grading.sandbox import missing
 from workshop.course.make_assignments import chapters
@@ -421,30 +421,21 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
 
 
 @pytest.mark.deep
-def test_late_days_and_titles_reach_the_marks_and_the_feedback(assignments: Path, tmp_path: Path) -> None:
+def test_the_class_list_reaches_the_report_and_titles_the_feedback(assignments: Path, tmp_path: Path) -> None:
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     folder, out, students = tmp_path / "in", tmp_path / "out", tmp_path / "class.csv"
     zoo.hand_in(folder, "ada", zoo.answered(release, right))
-    students.write_text("student,handed_in\nada,2026-12-03T08:00\nbob,\n", "utf-8")
-    rule = ("--class", str(students), "--due", "2026-12-01T23:59", "--late-days", "1", "--per-day", "10%")
-    said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--chapter", "attention", *rule)
+    students.write_text("student\nada\nbob\n", "utf-8")
+    said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--chapter", "attention", "--class", str(students))
     assert "attention: 1 of the class handed in nothing" in said
     assert "## Handed in nothing: 1\n\n- bob" in (out / "report-attention.md").read_text("utf-8")
     row = marks(out, "attention")["ada"]
-    assert [float(row[name]) for name in ("points", "late days", "withheld")] == [ALL * 0.9, 2, ALL * 0.1]
-    assert {label: float(row[label]) for label in POINTS} == POINTS, "sums, before late days"
+    assert {label: float(row[label]) for label in POINTS} == POINTS
     feedback = out / "feedback" / "ada" / "attention" / "attention.html"
     page = html.unescape(re.sub(r"<[^>]+>", "", feedback.read_text("utf-8")))
-    assert f"{ALL * 0.9:g} of {MOST} points" in page
-    assert "handed in 2 days late: 10 % of its points are withheld" in page
-    assert f"late days−{ALL * 0.1:g}" in page
+    assert f"{ALL} of {MOST} points" in page
     for one in EXERCISES["attention"]:
         assert one.title.split("`")[0].split("$")[0] in page.split("Fill in the answer cells")[0], "in the table"
-    assert "1 of them graded before" in zoo.grade(folder, assignments, out, *ONE_BY_ONE)
-    assert float(marks(out, "attention")["ada"]["points"]) == ALL
-    assert "days late" not in feedback.read_text("utf-8")
-    with pytest.raises(AssertionError, match="--due needs --class"):
-        zoo.grade(folder, assignments, out, "--due", "2026-12-01")
 
 
 STUCK = """

@@ -107,7 +107,7 @@ def test_the_key_stays_outside_the_students_folder(tmp_path, monkeypatch):
     given = {path: path.read_text("utf-8") for path in (tmp_path / "find_the_bugs").rglob("*") if path.is_file()}
     for bug in key:
         assert bug["wrong"] in given[tmp_path / "find_the_bugs" / "transformer_lib" / bug["file"]]
-    assert not any(path.name in {"defects.py", "find_the_bugs-key.json"} for path in given)
+    assert not any(path.name in {"defects.py", "defects.toml", "find_the_bugs-key.json"} for path in given)
 
 
 # The tasks whose functions the library has in another form or not at all.

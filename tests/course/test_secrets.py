@@ -9,10 +9,10 @@ import pytest
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+from zoo import PYTHON
 
 from workshop.course import make_assignments
 from workshop.course.exercises import tags
-from workshop.course.grading_zoo import PYTHON
 from workshop.course.make_assignments import chapters
 from workshop.site import make_notebooks
 from workshop.site.book_index import pages_in_order, read_page

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import zoo
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from workshop.course import grading_zoo as zoo
 from workshop.course.similarity import SOLUTION, answers
 
 ROOT = Path(__file__).resolve().parents[2]

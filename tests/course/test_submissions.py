@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from workshop.course.grading.class_list import LateRule, absent, moment, timed
+from workshop.course.grading.class_list import absent, with_students
 from workshop.course.grading.class_list import read as read_class
 from workshop.course.grading.exercise_parts import part_title, titles
 from workshop.course.grading.exercise_parts import rows as exercise_rows
 from workshop.course.grading.marks import NO_MARK, Marks, write_canvas, write_generic, write_moodle
 from workshop.course.grading.rebuild import Unreadable, ids, read, rebuild
-from workshop.course.grading.submissions import Late, Submission, find, safe
+from workshop.course.grading.submissions import Submission, find, safe
 from workshop.course.grading.summary import alike, report
 
 ADA_IN_MOODLE = "Ada Lovelace_77_assignsubmission_file"
@@ -339,7 +339,7 @@ def rows(file: Path) -> list[list[str]]:
 def test_marks_for_course_systems(tmp_path: Path) -> None:
     file = tmp_path / "marks.csv"
     write_generic(file, [marks(), marks("=HYPERLINK(1)")])
-    assert rows(file)[1] == ["ada", "", "1.0", "2.0", "0", "0.0", "1.0", "1.0", "0.0", "", "'=cmd()"]
+    assert rows(file)[1] == ["ada", "", "1.0", "2.0", "1.0", "1.0", "0.0", "", "'=cmd()"]
     assert rows(file)[2][0] == "'=HYPERLINK(1)", "a spreadsheet would run it"
     write_moodle(file, [marks(moodle="77", name="Ada")])
     assert rows(file)[1] == ["Participant 77", "Ada", "1.0", "2.0", "", "'=cmd(); ex-f, further checks: off by 3"]
@@ -351,7 +351,7 @@ def test_where_the_grader_failed_there_is_no_mark(tmp_path: Path) -> None:
     file, failed = tmp_path / "marks.csv", marks("bob")
     failed.error = "RuntimeError"
     write_generic(file, [marks(), failed])
-    assert rows(file)[2][2:] == ["", "2.0", "0", "", "", "", "", "", f"'=cmd(); {NO_MARK}"]
+    assert rows(file)[2][2:] == ["", "2.0", "", "", "", "", f"'=cmd(); {NO_MARK}"]
     write_moodle(file, [failed])
     assert rows(file)[1][2:] == ["", "2.0", "", NO_MARK]
     write_canvas(file, [failed], "Attention")
@@ -374,7 +374,7 @@ def test_each_exercise_has_its_sum_before_its_parts(tmp_path: Path) -> None:
     one = Marks(Submission(Path("x"), "ada", "attention"), parts, dict.fromkeys(parts, 4.0), titles={"ex-b": "Find it"})
     write_generic(tmp_path / "marks.csv", [one])
     head, row = rows(tmp_path / "marks.csv")
-    found = list(zip(head, row, strict=True))[6:-2]
+    found = list(zip(head, row, strict=True))[4:-2]
     assert found == [
         ("ex-b", "4.0"),
         ("ex-b-check", "1.0"),
@@ -404,41 +404,7 @@ def test_a_part_has_the_title_of_its_exercise() -> None:
     assert [part["words"] for part in second["parts"]] == [""]
 
 
-# ── The class list and late days ──────────────────────────────────────────────────────────────────────────────
-
-DUE = moment("2026-12-01T23:59")
-
-
-@pytest.mark.parametrize(
-    ("handed_in", "days", "percent"),
-    [
-        ("2026-12-01T23:59", 0, 0),
-        ("2026-11-30", 0, 0),
-        ("2026-12-01T23:59:01", 1, 0),
-        ("2026-12-02T23:59", 1, 0),
-        ("2026-12-03T00:00", 2, 0),
-        ("2026-12-04T08:00", 3, 15),
-        ("2026-12-05T08:00", 4, 30),
-        ("2027-12-01T23:59", 365, 100),
-    ],
-)
-def test_each_begun_day_is_a_late_day_and_the_first_ones_are_free(handed_in: str, days: int, percent: int) -> None:
-    assert LateRule(DUE, 2, 15).late(moment(handed_in)) == Late(days, percent)
-
-
-def test_late_days_cost_a_share_of_what_was_earned(tmp_path: Path) -> None:
-    late = marks(late=Late(3, 15), moodle="77")
-    assert (late.total, late.withheld, late.sums) == (0.85, 0.15, {"ex-f": 1.0})
-    write_generic(tmp_path / "marks.csv", [late])
-    assert rows(tmp_path / "marks.csv")[1][2:7] == ["0.85", "2.0", "3", "0.15", "1.0"]
-    write_moodle(tmp_path / "moodle.csv", [late])
-    assert rows(tmp_path / "moodle.csv")[1][2] == "0.85"
-    assert "handed in 3 days late: 15 % of its points are withheld" in rows(tmp_path / "moodle.csv")[1][-1]
-    write_canvas(tmp_path / "canvas.csv", [late], "Attention")
-    assert rows(tmp_path / "canvas.csv")[2][-1] == "0.85"
-    text = report("attention", [late, marks("bob", late=Late(1))], [])
-    assert "most 1, of 2" in text
-    assert "- bob: handed in 1 day late: these late days are free" in text
+# ── The class list ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def table_of_the_class(tmp_path: Path, text: str) -> Path:
@@ -446,17 +412,17 @@ def table_of_the_class(tmp_path: Path, text: str) -> Path:
     return tmp_path / "class.csv"
 
 
-CLASS = """student,handed_in,group
-ada,2026-12-02T08:00,1
-Participant 77,2026-12-01T10:00,1
-1234,,2
-O'Brien,2026-12-09,2
-never,,1
+CLASS = """student,group
+ada,1
+Participant 77,1
+1234,2
+O'Brien,2
+never,1
 """
 
 
-def test_the_class_list_tells_who_is_late_and_who_handed_in_nothing(tmp_path: Path) -> None:
-    students = read_class(table_of_the_class(tmp_path, CLASS), DUE)
+def test_the_class_list_tells_who_handed_in_nothing(tmp_path: Path) -> None:
+    students = read_class(table_of_the_class(tmp_path, CLASS))
     submissions = [
         Submission(tmp_path / "1", "ada", "attention"),
         Submission(tmp_path / "2", "Bob 77", "attention", "Bob", moodle="77"),
@@ -464,52 +430,30 @@ def test_the_class_list_tells_who_is_late_and_who_handed_in_nothing(tmp_path: Pa
         Submission(tmp_path / "4", safe("O'Brien"), "attention"),
         Submission(tmp_path / "5", "homework", "attention"),
     ]
-    found, lines = timed(students, submissions, LateRule(DUE, percent_per_day=20))
-    assert [one.late.days for one in found] == [1, 0, 0, 8, 0]
-    assert [one.late.percent for one in found] == [20, 0, 0, 100, 0]
-    assert lines == [
-        "eve-1234: no time of handing in on the class list; counted as in time",
-        "homework: not on the class list",
-    ]
+    found = with_students(students, submissions)
+    assert [one.listed for one in found] == ["ada", "77", "1234", "O'Brien", ""]
     assert absent(students, found, "attention") == ["never"]
     assert absent(students, found, "masks") == list(students)
-    text = report("attention", [marks()], lines, ["never"])
+    text = report("attention", [marks()], [], ["never"])
     assert "## Handed in nothing: 1\n\n- never" in text
-    assert "Handed in nothing" not in report("attention", [marks()], lines)
-
-
-def test_without_a_due_time_a_list_of_names_is_enough(tmp_path: Path) -> None:
-    students = read_class(table_of_the_class(tmp_path, "name,student\nAda,ada\n"))
-    found, lines = timed(students, [Submission(tmp_path / "1", "ada", "attention")], None)
-    assert (found[0].late, lines) == (Late(), [])
+    assert "Handed in nothing" not in report("attention", [marks()], [])
 
 
 def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:
     two = [Submission(tmp_path / n, f"Ann {n}", "attention", "Ann", moodle=n) for n in ("7", "8")]
     with pytest.raises(ValueError, match="7 and 8 both match 'Ann' of the class list; name them by number"):
-        timed({"Ann": None}, two, None)
-    assert timed({"7": None, "8": None}, two, None)[1] == []
+        with_students(["Ann"], two)
+    assert all(one.listed for one in with_students(["7", "8"], two))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "student;handed_in\nada;2026-12-01\n",
-            "needs the column student and handed_in, separated by commas; it has: ",
-        ),
+        ("student;group\nada;1\n", "needs the column student, separated by commas; it has: student;group"),
         ("", "it has: none"),
-        ("student,handed_in\nada,\nada,\n", "line 3: ada stands there twice"),
-        ("student,handed_in\nada,1 December\n", "line 2: '1 December' is no time; write it as 2026-12-01T23:59"),
-        ("student,handed_in\nada,2026-12-01T10:00Z\n", "give both or none a time zone"),
+        ("student,group\nada,\nada,\n", "line 3: ada stands there twice"),
     ],
 )
 def test_a_class_list_that_cannot_be_read_says_where(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        read_class(table_of_the_class(tmp_path, text), DUE)
-
-
-@pytest.mark.parametrize(("free", "percent", "named"), [(-1, 10.0, "--late-days -1"), (0, 101.0, "--per-day 101")])
-def test_a_rule_that_makes_no_sense_is_refused(free: int, percent: float, named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        LateRule(DUE, free, percent)
+        read_class(table_of_the_class(tmp_path, text))

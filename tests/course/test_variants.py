@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zoo
 from nbformat.v4 import new_code_cell, new_notebook
 
-from workshop.course import grading_zoo as zoo
 from workshop.course import make_assignments, try_exercises, variants
 from workshop.course.exercise_context import bound
 from workshop.course.exercises import Exercise, WrongAnswer, exercises_of, tags

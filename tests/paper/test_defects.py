@@ -33,7 +33,7 @@ def test_a_defect_is_one_place_of_the_package_and_names_a_test(defect):
     source = (ROOT / "transformer_lib" / defect.file).read_text("utf-8")
     found = source.count(defect.right)
     cure = "lengthen both texts" if found else "adapt the defect"
-    assert found == 1, f"{defect.file} holds {defect.right!r} {found} times: {cure} in workshop/lab/defects.py"
+    assert found == 1, f"{defect.file} holds {defect.right!r} {found} times: {cure} in workshop/lab/defects.toml"
     file, _, name = defect.caught_by.partition("::")
     assert f"def {name}(" in (ROOT / "tests" / file).read_text("utf-8")
 

@@ -129,7 +129,7 @@ def test_the_command_measures_everything_that_is_here(tmp_path):
         result["about"]["this"]["target_tokens"]
     }
     assert {"command", "commit", "device", "versions", "date", "seconds"} <= set(result)
-    assert "**Goals**" in printed
+    assert "**Training**" in printed
     again = subprocess.run(
         [sys.executable, BENCHMARKS / "run.py", "--table", "--output", output],
         capture_output=True,

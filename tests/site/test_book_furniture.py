@@ -13,7 +13,7 @@ from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 from PIL import Image
 
-from workshop.site import book_cards, book_charts, book_files, book_folds, book_head, book_moved, book_weight
+from workshop.site import book_charts, book_files, book_folds, book_head, book_moved, book_weight
 from workshop.site.book_index import HEADING, Index, Page, pages_in_order, read_page
 
 SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
@@ -205,13 +205,6 @@ def test_a_list_of_numbers_is_not_cut_open() -> None:
     short = book_head.shorten(f"{text}say what 1, 8 or 32 heads cost on a machine of your own in one epoch of training")
     assert short.endswith("…")
     assert "1, 8" in short
-
-
-def test_a_social_picture_has_its_size() -> None:
-    data = book_cards.card("A title that takes more than one line", "Why? " * 30, "The model", "A book")
-    with Image.open(io.BytesIO(data)) as picture:
-        assert picture.size == (1200, 630)
-    assert len(data) <= 60_000
 
 
 def test_the_page_for_lost_readers_escapes_titles() -> None:

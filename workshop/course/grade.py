@@ -5,8 +5,8 @@
 It writes into OUT: marks/CHAPTER.csv, marks/CHAPTER-moodle.csv, marks/CHAPTER-canvas.csv, feedback/STUDENT/CHAPTER/
 and the same in feedback-CHAPTER.zip, report-CHAPTER.md, and nbgrader's gradebook.db, in which written answers are
 marked by hand. A second run grades only what changed, and keeps the marks given by hand. With a class list (--class)
-the report names who handed in nothing; with --due, late days count (grading/class_list.py); with --variants, each
-student's numbers are drawn anew from the key of the class (variants.py).
+the report names who handed in nothing (grading/class_list.py); with --variants, each student's numbers are drawn anew
+from the key of the class (variants.py).
 
 STUDENTS' CODE RUNS ON THIS MACHINE, with limited memory, time and file sizes. Where bubblewrap is installed, each
 submission runs in a sandbox of its own that sees Python and the package and nothing else: no file of yours, no other
@@ -66,27 +66,27 @@ def run(
     chapter: str,
     limits: Limits,
     at_once: int,
-    students: class_list.ClassList | None = None,
-    rule: class_list.LateRule | None = None,
+    students: list[str] | None = None,
     key: bytes = b"",
 ) -> dict[str, list[Marks]]:
-    """Grade a folder; chapter → marks. Students are those of the class list, the rule is that of late days, the key
-    that of the class."""
+    """Grade a folder; chapter → marks. Students are those of the class list, the key is that of the class."""
     the_course = Course(assignments, out)
     if chapter and chapter not in the_course.chapters:
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
     submissions, lines = find(folder, the_course.chapters, chapter)
     if students is not None:
         try:
-            submissions, unknown = class_list.timed(students, submissions, rule)
+            submissions = class_list.with_students(students, submissions)
         except ValueError as error:
             raise SystemExit(f"error: {error}") from None
-        if key and (strangers := [one.file.name for one in submissions if not one.listed]):
+        strangers = [one for one in submissions if not one.listed]
+        if key and strangers:
+            names = ", ".join(one.file.name for one in strangers)
             raise SystemExit(
-                f"error: numbers are drawn for the students of the class list; not on it: {', '.join(strangers)}. "
+                f"error: numbers are drawn for the students of the class list; not on it: {names}. "
                 "Add their names to it, or name the files as it does."
             )
-        lines += unknown
+        lines += [f"{one.student}: not on the class list" for one in strangers]
     for one in submissions:
         if one.file.resolve().is_relative_to(the_course.root):
             raise SystemExit(
@@ -102,7 +102,7 @@ def run(
         the_course.prepare(name)
     jobs = [
         Job(
-            *(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters, s.late),
+            *(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters),
             drawn_for=(key, s.listed) if key else None,
         )
         for s in submissions
@@ -125,32 +125,16 @@ def run(
     return marks
 
 
-def late_options(parser: argparse.ArgumentParser) -> None:
-    """The options of the class list, of late days and of numbers."""
-    parser.add_argument("--class", dest="class_list", type=Path, help="a table (CSV): student,handed_in")
-    parser.add_argument("--due", default="", help="such as 2026-12-01T23:59; needs --class and --chapter")
-    parser.add_argument("--late-days", type=int, default=0, help="late days that cost nothing (default: 0)")
-    per_day = "what each further late day costs, in percent of the points (default: 10)"
-    parser.add_argument("--per-day", type=lambda text: float(text.rstrip(" %")), default=10.0, help=per_day)
-    parser.add_argument("--variants", type=Path, help="the file of the class key, if handed out with it; needs --class")
-
-
-def read_class(given: argparse.Namespace) -> tuple[class_list.ClassList | None, class_list.LateRule | None, bytes]:
-    """The class list, the rule of late days and the key, where they are given.
+def read_class(given: argparse.Namespace) -> tuple[list[str] | None, bytes]:
+    """The class list and the key, where they are given.
 
     Raises:
-        ValueError: a due time without a class list or without a chapter, a key without a class list, or what
-            class_list.read and variants.read_key refuse.
+        ValueError: a key without a class list, or what class_list.read and variants.read_key refuse.
     """
-    if given.due and not (given.class_list and given.chapter):
-        raise ValueError("--due needs --class, with the times of handing in, and --chapter (CHAPTER=…)")
     if given.variants and not given.class_list:
         raise ValueError("--variants needs --class: numbers are drawn for the names on the class list")
-    if not given.class_list:
-        return None, None, b""
-    due = class_list.moment(given.due) if given.due else None
-    rule = class_list.LateRule(due, given.late_days, given.per_day) if due else None
-    return class_list.read(given.class_list, due), rule, variants.read_key(given.variants) if given.variants else b""
+    students = class_list.read(given.class_list) if given.class_list else None
+    return students, variants.read_key(given.variants) if given.variants else b""
 
 
 def main() -> None:
@@ -165,7 +149,8 @@ def main() -> None:
     for limit in fields(Limits):
         name, what = f"--{limit.name.replace('_', '-')}", limit.metadata["for"]
         parser.add_argument(name, type=int, default=limit.default, help=f"{what} (default: {limit.default})")
-    late_options(parser)
+    parser.add_argument("--class", dest="class_list", type=Path, help="a table (CSV) with the column student")
+    parser.add_argument("--variants", type=Path, help="the file of the class key, if handed out with it; needs --class")
     given = parser.parse_args()
     if given.at_once < 1:
         parser.error(f"--at-once {given.at_once}: one submission at a time is the least")

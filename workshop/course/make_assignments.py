@@ -117,7 +117,7 @@ def read_class(given: argparse.Namespace) -> tuple[bytes, list[str]]:
         raise ValueError("--variants and --students belong together: the key of a class and its list (CSV)")
     if not given.variants:
         return b"", []
-    key, students = variants.read_key(given.variants), [*class_list.read(given.students)]
+    key, students = variants.read_key(given.variants), class_list.read(given.students)
     if not students:
         raise ValueError(f"{given.students} names no student: a row for each, under the column student")
     return key, students

@@ -1,4 +1,4 @@
-"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, social pictures, notebooks, and the way in.
+"""Files beside the pages: sitemap, robots.txt, 404.html, versions.json, notebooks, and the way in.
 
 sphinx-sitemap would replace the five lines of `sitemap` by as many settings, list search and index too unless told, and
 lose the order of the book. sphinx-notfound-page makes the addresses of one page absolute through `pathto`, which this
@@ -17,8 +17,7 @@ from sphinx.application import Sphinx
 
 from workshop.site import versions
 from workshop.site.address import Address, address_of
-from workshop.site.book_cards import card
-from workshop.site.book_head import card_of, description_of, plain_text, question_of, tags
+from workshop.site.book_head import description_of, plain_text, tags
 from workshop.site.book_index import parts_of_book
 
 NOTEBOOKS = "_downloads/notebooks"
@@ -36,18 +35,6 @@ ENTRANCE = """<!doctype html>
 
 def titles_of(app: Sphinx) -> dict[str, str]:
     return {name: plain_text(title) for name, title in app.env.titles.items()}
-
-
-def write_cards(app: Sphinx, site: Path, parts: list[tuple[str, list[str]]]) -> None:
-    """Draw the social picture of every page."""
-    titles, book = titles_of(app), app.config.html_title
-    part_of = {page: part for part, pages in parts for page in pages}
-    for page, title in titles.items():
-        doctree = app.env.get_doctree(page)
-        question = question_of(doctree)[0] or description_of(doctree)
-        file = site / card_of(page)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(card(title, question, part_of.get(page, "A book that runs"), book))
 
 
 def sitemap(addresses: list[str]) -> str:
@@ -70,7 +57,7 @@ def entrance(app: Sphinx, address: Address) -> str:
     """The page at the root of the site: it leads to the front page, and describes the book where it is shared."""
     root, book = app.config.root_doc, app.config.html_title
     target = f"{address.home}{root}.html"
-    described = tags(book, description_of(app.env.get_doctree(root)), target, address.home + card_of(root), book)
+    described = tags(book, description_of(app.env.get_doctree(root)), target, address.home, book)
     return ENTRANCE.format(title=html.escape(book), page=f"{root}.html", address=target, tags=described)
 
 
@@ -80,7 +67,6 @@ def write(app: Sphinx, exception: Exception | None) -> None:
         return
     address, site, source = address_of(app.config), Path(app.outdir), Path(app.srcdir)
     parts, titles = parts_of_book(source), titles_of(app)
-    write_cards(app, site, parts)
     pages = [app.config.root_doc, *(page for _, names in parts for page in names)]
     (site / "sitemap.xml").write_text(sitemap([f"{address.home}{page}.html" for page in pages]), "utf-8")
     (site / "robots.txt").write_text(f"User-agent: *\nAllow: /\n\nSitemap: {address.home}sitemap.xml\n", "utf-8")

@@ -8,7 +8,6 @@ and the index.
 
 import html
 import re
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -84,23 +83,18 @@ def description_of(doctree: nodes.document) -> str:
     return shorten(" ".join(next(paragraphs, "").replace(" ,", ",").split()))
 
 
-def card_of(page: str) -> str:
-    """The social picture of a page, on the site."""
-    return f"_static/social/{Path(page).name}.png"
-
-
-def tags(title: str, description: str, address: str, picture: str, site_name: str) -> str:
-    """The lines for the head of a page."""
+def tags(title: str, description: str, address: str, home: str, site_name: str) -> str:
+    """The lines for the head of a page; the picture is the book's."""
     properties = {
         "og:type": "article",
         "og:site_name": site_name,
         "og:title": title,
         "og:description": description,
         "og:url": address,
-        "og:image": picture,
+        "og:image": f"{home}_static/social.png",
         "og:image:width": "1200",
         "og:image:height": "630",
-        "og:image:alt": f"{title}, a chapter of {site_name}" if title != site_name else site_name,
+        "og:image:alt": site_name,
     }
     names = {"description": description, "twitter:card": "summary_large_image"}
     lines = [f'<meta name="{name}" content="{html.escape(value)}" />' for name, value in names.items()]
@@ -120,7 +114,6 @@ def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], do
         )  # fmt: skip
     title = re.sub(r"<[^>]*>", "", html.unescape(context.get("title") or app.config.html_title))
     home = address_of(app.config).home
-    picture = home + card_of(page if doctree is not None else app.config.root_doc)
     context["metatags"] = context.get("metatags", "") + tags(
-        title, description, f"{home}{page}.html", picture, app.config.html_title
+        title, description, f"{home}{page}.html", home, app.config.html_title
     )

@@ -36,7 +36,7 @@ MOVED: dict[str, dict[str, list[str]]] = {
     },
     "learning_rate": {"a-run-three-widths-a-factor-a-cosine": ["a-run-three-widths"]},
     "many_gpus": {"what-would-27-3-take-today": ["hours-from-a-measured-speed", "the-rest-of-the-plan"]},
-    "speed": {"the-tests-that-hold-it": ["the-tests-that-prove-it"]},
+    "speed": {"a-step-taken-apart": ["an-hour"], "the-tests-that-hold-it": ["the-tests-that-prove-it"]},
     "variations": {"counting-by-hand": ["the-table"]},
 }
 

@@ -77,7 +77,7 @@ class Correspondence(Table):
 class SeededDefects(Table):
     """`{seeded-defects}`: the table of faults, what they do, and the tests that catch them."""
 
-    sources = ("workshop/lab/defects.py", tables.RECORDED)
+    sources = ("workshop/lab/defects.toml", tables.RECORDED)
     html_class = "defect-table"
 
     def markdown(self, root: Path) -> str:

@@ -25,8 +25,8 @@ import yaml
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from workshop.site.address import configured
-from workshop.site.chromium import ARGUMENTS, SETTLED, find_browser
-from workshop.site.make_pdf import chapters_in_order, chosen_site, offer_file
+from workshop.site.chromium import ARGUMENTS, find_browser
+from workshop.site.make_pdf import chapters_in_order, chosen_site, offer_file, open_chapter
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "the-executable-transformer.epub"
@@ -100,11 +100,7 @@ class Drawn:
 
 def draw(context: BrowserContext, site: Path, file: str, part: str, pages: list[str], home: str) -> Drawn:
     """Open a chapter, wait until it is drawn, take pictures of what is drawn, and read the rest."""
-    page, name = context.new_page(), Path(file).name
-    page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
-    page.emulate_media(media="print", color_scheme="light")
-    page.goto((site / f"{file}.html").as_uri(), wait_until="load")
-    page.wait_for_function(SETTLED, timeout=60_000)
+    page, name = open_chapter(context, site, file), Path(file).name
     count = page.evaluate(f"{CHAPTER}.marked({json.dumps(home)})")
     files = {
         f"{name}-{number}.png": page.locator(f'[data-picture="{number}"]').screenshot(animations="disabled")

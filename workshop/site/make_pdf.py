@@ -1,25 +1,30 @@
-"""Print the built site as one PDF, chapter by chapter, and offer it for download on the pages.
+"""Print the built site as one PDF, and offer it for download on the pages.
 
     make book pdf
 
-Needs a Chromium or Chrome of version 131 or newer, which prints page numbers by CSS. The pages are printed as a
-reader's browser would print them, in the light scheme and without solutions, then joined: a title page, the contents,
-an outline of parts, chapters and sections. Links between chapters stay inside the file; all others lead to the
-published site.
+Needs a Chromium or Chrome of version 131 or newer, which prints page numbers by CSS. Each chapter is opened as a
+reader's browser would show it, in the light scheme and without solutions; then all stand in one page, which is printed
+once, behind a title page and the contents. So links between chapters stay inside the file, and Chromium writes its
+structure for screen readers; all other links lead to the published site.
 """
 
 import argparse
+import html
+import io
 import json
+import logging
 import re
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
-from playwright.sync_api import BrowserContext, PdfMargins, sync_playwright
+from playwright.sync_api import BrowserContext, Page, PdfMargins, sync_playwright
+from pypdf import PdfReader, PdfWriter
 
 from workshop.site.address import configured
 from workshop.site.chromium import ARGUMENTS, SETTLED, find_browser
-from workshop.site.join_pdf import FRONT, Chapter, front_matter, joined
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
@@ -28,24 +33,34 @@ MARKER = "<!-- whole-book-pdf -->"
 ICON = '<span class="btn__icon-container"><i class="fas fa-download" aria-hidden="true"></i></span>'
 MENU = re.compile(r'(<button onclick="window\.print\(\)".*?</button>\s*</li>)', re.DOTALL)
 MARGIN: PdfMargins = {"top": "18mm", "bottom": "20mm", "left": "17mm", "right": "17mm"}
+CLAIM = "Attention Is All You Need, explained, run, tested and trained"
+FRONT = 2  # pages before the first chapter: the title and the contents
 # Below every page: the chapter's title and the number of the page in the whole book.
-FOOT = """@page {{ font: 8pt "DejaVu Sans", sans-serif; color: #4a5a6a; @bottom-left {{ content: {title} }}
-@bottom-right {{ content: counter(page) }} }} html {{ counter-reset: page {before} }}"""
-# Solutions go. Ids get the chapter's name, since all chapters share one list of them; links get public addresses.
-PREPARE = """([chapter, base, home]) => {
-  document.querySelectorAll('.solution, details.admonition.solution').forEach(box => box.remove());
-  document.querySelectorAll('article a[href]').forEach(link => {
-    const href = link.getAttribute('href');
-    if (!href.startsWith('#')) {
-      if (link.href.startsWith(base)) link.href = home + link.href.slice(base.length);
-      return;
-    }
-    const target = document.getElementById(decodeURIComponent(href.slice(1)));
-    if (!target) { link.removeAttribute('href'); return; }
-    if (!target.id.startsWith(chapter + '--')) target.id = chapter + '--' + target.id;
-    link.setAttribute('href', '#' + target.id);
-  });
-}"""
+FOOT = """@page {{ font: 8pt "DejaVu Sans", sans-serif; color: #4a5a6a; @bottom-right {{ content: counter(page) }} }}
+html {{ counter-reset: page {before} }} body {{ page: index }}
+"""
+CHAPTER_FOOT = "article.{name} {{ page: {name} }} @page {name} {{ @bottom-left {{ content: {title} }} }}\n"
+CHAPTERS = Path(__file__).with_name("pdf_chapters.js").read_text("utf-8")
+STYLE = """<style>@page { size: A4; margin: 0 } * { box-sizing: border-box; margin: 0 }
+body { font: 10.5pt/1.5 "DejaVu Sans", sans-serif; color: #1b2733 }
+section { height: 297mm; padding: 24mm 22mm; position: relative; break-after: page; overflow: hidden }
+h1 { font-size: 30pt; line-height: 1.2; margin-top: 70mm } .claim { font-size: 14pt; margin: 8mm 0 }
+h2 { font-size: 18pt; margin-bottom: 4mm } h3 { font-size: 10pt; margin: 3mm 0 .5mm; color: #4a5a6a }
+.row { display: flex; gap: 3mm; height: 5.6mm; line-height: 5.6mm } .row i { flex: 1; border-bottom: 1px dotted #8894a0;
+margin-bottom: 1.4mm } .foot { position: absolute; bottom: 22mm; left: 22mm; right: 22mm; color: #4a5a6a }</style>"""
+
+
+@dataclass
+class Chapter:
+    """A page of the book, and where it stands."""
+
+    file: str
+    part: str = ""
+    title: str = ""
+
+    @property
+    def name(self) -> str:
+        return Path(self.file).name
 
 
 def chapters_in_order(toc: Path) -> list[Chapter]:
@@ -55,49 +70,103 @@ def chapters_in_order(toc: Path) -> list[Chapter]:
     return [Chapter(table["root"]), *(Chapter(file, part) for part, file in parts if not file.startswith("book/api"))]
 
 
-def print_chapter(context: BrowserContext, site: Path, chapter: Chapter, home: str) -> None:
-    """Open the chapter, wait until it is drawn, and print it."""
+def open_chapter(context: BrowserContext, site: Path, file: str) -> Page:
+    """A chapter in the light scheme, as soon as it is drawn."""
     page = context.new_page()
     page.add_init_script("for (const key of ['mode', 'theme']) localStorage.setItem(key, 'light');")
     page.emulate_media(media="print", color_scheme="light")
-    page.goto((site / f"{chapter.file}.html").as_uri(), wait_until="load")
-    page.wait_for_function(SETTLED, timeout=60_000)
-    page.evaluate(PREPARE, [chapter.name, f"{site.as_uri()}/", home])
-    heading = page.locator("article h1").first
-    chapter.title = heading.evaluate("h => [...h.childNodes].filter(n => !n.matches?.('.headerlink'))"
-                                     ".map(n => n.textContent).join('').trim()")  # fmt: skip
-    title = json.dumps(chapter.title, ensure_ascii=False)
-    page.add_style_tag(content=FOOT.format(title=title, before=chapter.first_page))
-    chapter.printed = page.pdf(format="A4", margin=MARGIN, print_background=True, outline=True, tagged=True)
-    page.close()
+    page.goto((site / f"{file}.html").as_uri(), wait_until="load", timeout=120_000)
+    page.wait_for_function(SETTLED, timeout=120_000)
+    return page
 
 
-def print_html(context: BrowserContext, text: str) -> bytes:
-    """Print a page that this program wrote, edge to edge."""
+def print_chapters(context: BrowserContext, site: Path, chapters: list[Chapter], home: str) -> bytes:
+    """All chapters in one print, their titles noted."""
+    names, articles, styles = [chapter.name for chapter in chapters], [], []
+    for chapter in chapters:
+        page = open_chapter(context, site, chapter.file)
+        taken = page.evaluate(f"given => {CHAPTERS}.take(given)", [chapter.name, names, f"{site.as_uri()}/", home])
+        chapter.title = taken["title"]
+        articles.append(taken["html"])
+        title = json.dumps(chapter.title, ensure_ascii=False)
+        styles += [taken["style"], CHAPTER_FOOT.format(name=chapter.name, title=title)]
+        page.close()
+    page = open_chapter(context, site, chapters[0].file)
+    page.evaluate(f"given => {CHAPTERS}.put(given)", [articles, FOOT.format(before=FRONT) + "\n".join(styles)])
+    return page.pdf(format="A4", margin=MARGIN, print_background=True, outline=True, tagged=True)
+
+
+def front_matter(book: str, chapters: list[Chapter], numbers: list[int], home: str, licence: str) -> str:
+    """The title page and the contents."""
+    rows, part = [], ""
+    for chapter, number in zip(chapters, numbers, strict=True):
+        if chapter.part != part:
+            part = chapter.part
+            rows.append(f"<h3>{html.escape(part)}</h3>")
+        rows.append(f'<div class="row"><span>{html.escape(chapter.title)}</span><i></i><span>{number}</span></div>')
+    return (
+        f"<html lang=en>{STYLE}<section><h1>{html.escape(book)}</h1><p class=claim>{CLAIM}</p>"
+        f"<p class=foot>The book runs at {html.escape(home)}, where its charts answer and its notebooks open in Colab."
+        f"<br>{html.escape(licence)}</p></section><section><h2>Contents</h2>{''.join(rows)}</section></html>"
+    )
+
+
+def print_front(context: BrowserContext, text: str) -> bytes:
+    """Print the front matter, edge to edge."""
     page = context.new_page()
     page.set_content(text)
-    printed = page.pdf(format="A4", prefer_css_page_size=True)
+    data = page.pdf(prefer_css_page_size=True, print_background=True)
     page.close()
-    return printed
+    return data
+
+
+def write_outline(writer: Any, chapters: list[Chapter], printed: PdfReader, first_pages: list[int]) -> None:
+    """Parts, chapters and sections, closed below the chapters; pypdf's decorator hides the types of this method."""
+    sections = [item if isinstance(item, list) else [] for item in [*printed.outline[1:], None]]
+    below = [found for item, found in zip(printed.outline, sections, strict=True) if not isinstance(item, list)]
+    part, parent = "", None
+    for chapter, page, found in zip(chapters, first_pages, below, strict=True):
+        if chapter.part != part:
+            part = chapter.part
+            parent = writer.add_outline_item(part, page, bold=True)
+        item = writer.add_outline_item(chapter.title, page, parent=parent, is_open=False)
+        for section in (one for one in found if not isinstance(one, list)):
+            number = FRONT + (printed.get_destination_page_number(section) or 0)
+            writer.add_outline_item(once(str(section.title).strip()), number, parent=item)
+
+
+def once(title: str) -> str:
+    """A title once: Chromium writes one twice that it moved to the next page."""
+    half = len(title) // 2
+    return title[:half] if title[:half] == title[half:] else title
 
 
 def print_book(site: Path) -> tuple[bytes, int]:
     """The whole book and its number of pages."""
+    logging.getLogger("pypdf").setLevel("ERROR")  # it warns that Chromium's list of objects is longer than it says
     config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
     book, licence, home = config["title"], config["html"]["extra_footer"].strip(), configured().home
     chapters = chapters_in_order(ROOT / "_toc.yml")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
-        context = browser.new_context(viewport={"width": 794, "height": 1123})
-        first_page = FRONT
-        for chapter in chapters:
-            chapter.first_page = first_page
-            print_chapter(context, site, chapter, home)
-            first_page += chapter.length
-            print(f"  {chapter.length:4} pages  {chapter.title}", flush=True)
-        front = print_html(context, front_matter(book, chapters, home, licence))
+        context = browser.new_context(viewport={"width": 665, "height": 980})  # an A4 page within its margins
+        printed = PdfReader(io.BytesIO(print_chapters(context, site, chapters, home)))
+        titles = [item for item in printed.outline if not isinstance(item, list)]
+        first_pages = [FRONT + (printed.get_destination_page_number(title) or 0) for title in titles]
+        numbers = [page + 1 for page in first_pages]
+        front = PdfReader(io.BytesIO(print_front(context, front_matter(book, chapters, numbers, home, licence))))
         browser.close()
-    return joined(book, chapters, front, home)
+    writer = PdfWriter(clone_from=printed)
+    for number in reversed(range(FRONT)):
+        writer.insert_page(front.pages[number], 0)
+    del writer.root_object["/Outlines"]  # Chromium's, which knows no parts
+    write_outline(writer, chapters, printed, first_pages)
+    writer.add_metadata({"/Title": book, "/Subject": CLAIM})
+    writer.page_mode = "/UseOutlines"
+    writer.compress_identical_objects()
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue(), len(writer.pages)
 
 
 def offer_file(site: Path, name: str, marker: str, label: str, words: str) -> None:

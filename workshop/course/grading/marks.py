@@ -29,16 +29,11 @@ class Marks:
     @property
     def total(self) -> float | str:
         """The points that count; nothing where the grader failed, for a 0 would look like a mark."""
-        return "" if self.error else round(sum(self.points.values()) - self.withheld, 2)
-
-    @property
-    def withheld(self) -> float:
-        """The points that late days cost."""
-        return self.submission.late.withheld(sum(self.points.values()))
+        return "" if self.error else round(sum(self.points.values()), 2)
 
     @property
     def sums(self) -> dict[str, float]:
-        """Exercise → its points, before late days."""
+        """Exercise → its points."""
         together = dict.fromkeys(map(exercise_of, self.maximum), 0.0)
         for part, points in self.points.items():
             together[exercise_of(part)] += points
@@ -59,8 +54,7 @@ class Marks:
         less = [name for name in self.outcomes if self.points[name] < self.maximum[name]]
         lost = [f"{self.title(name)}: {self.outcomes[name]}" for name in less]
         waiting = [f"{len(self.waiting)} written answers are not marked yet"] if self.waiting else []
-        late = [str(self.submission.late)] if self.submission.late.days else []
-        return "; ".join([*late, *self.events, *waiting, *lost])[:2000]
+        return "; ".join([*self.events, *waiting, *lost])[:2000]
 
 
 def marks_of(book: Any, submission: Submission, record: dict[str, Any], titles: dict[str, str]) -> Marks:
@@ -89,17 +83,16 @@ def _write(path: Path, rows: list[list[object]]) -> None:
 
 
 def write_generic(path: Path, marks: list[Marks]) -> None:
-    """Each student in a row: total, late days, each exercise's sum and parts, what is not marked yet, what happened."""
+    """Each student in a row: total, each exercise's sum and parts, what is not marked yet, what happened."""
     parts = list(dict.fromkeys(name for one in marks for name in (*one.sums, *one.maximum)))
     parts.sort(key=lambda name: [*marks[0].sums].index(exercise_of(name)))
-    head = ["student", "name", "points", "of", "late days", "withheld"]
+    head = ["student", "name", "points", "of"]
     rows: list[list[object]] = [[*head, *parts, "not marked yet", "notes"]]
     for one in marks:
         points = ["" if one.error else (one.sums | one.points).get(part, "") for part in parts]
         notes = "; ".join([*one.events, *([NO_MARK] if one.error else [])])
-        late = [one.submission.late.days, "" if one.error else one.withheld]
         names = [one.submission.student, one.submission.name]
-        rows.append([*names, one.total, one.of, *late, *points, " ".join(one.waiting), notes])
+        rows.append([*names, one.total, one.of, *points, " ".join(one.waiting), notes])
     _write(path, rows)
 
 

@@ -25,7 +25,7 @@ from workshop.course.grading.exercise_parts import rows, titles
 from workshop.course.grading.feedback import Presentation, markdown
 from workshop.course.grading.rebuild import Unreadable, ids, read, rebuild
 from workshop.course.grading.sandbox import Limits
-from workshop.course.grading.submissions import Late, readable
+from workshop.course.grading.submissions import readable
 
 RECORDED = {"fingerprint", "events", "error", "outcomes"}
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -41,7 +41,6 @@ class Job:
     file: Path
     limits: Limits = field(default_factory=Limits)
     others: dict[str, list[str]] = field(default_factory=dict)  # chapter → ids of its answers, to name a mix-up
-    late: Late = field(default_factory=Late)
     drawn_for: tuple[bytes, str] | None = field(default=None, repr=False)  # the class key, the student on its list
 
     @property
@@ -164,7 +163,6 @@ def write_feedback(job: Job, events: list[str]) -> None:
         grades = book.find_submission_notebook(job.chapter, job.chapter, job.student).grades
         waiting = sum(grade.max_score for grade in grades if grade.needs_manual_grade)
         exercises = rows(grades, titles(nbformat.read(job.release, 4)))
-    withheld = job.late.withheld(sum(row["score"] for row in exercises))
     settings = config(job.root)
     settings.HTMLExporter.template_name = "feedback"
     settings.HTMLExporter.extra_template_basedirs = [str(TEMPLATES)]
@@ -175,9 +173,8 @@ def write_feedback(job: Job, events: list[str]) -> None:
     nbgrader = {"student": job.student, "assignment": job.chapter, "notebook": job.chapter}
     resources = {
         "nbgrader": {**nbgrader, "db_url": settings.CourseDirectory.db_url},
-        "events": [*([str(job.late)] if job.late.days else []), *events],
+        "events": events,
         "exercises": exercises,
-        "withheld": withheld,
         "waiting": f"{waiting:g}" if waiting else "",
     }
     page, _ = exporter.from_notebook_node(nbformat.read(job.autograded, 4), resources=resources)

@@ -24,23 +24,6 @@ NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins wit
 
 
 @dataclass(frozen=True)
-class Late:
-    """How many days after the due time something was handed in, and the share of its points that this costs."""
-
-    days: int = 0
-    percent: float = 0.0
-
-    def withheld(self, points: float) -> float:
-        return round(points * self.percent / 100, 2)
-
-    def __str__(self) -> str:
-        if not self.days:
-            return ""
-        cost = f"{self.percent:g} % of its points are withheld" if self.percent else "these late days are free"
-        return f"handed in {self.days} day{'s' * (self.days > 1)} late: {cost}"
-
-
-@dataclass(frozen=True)
 class Submission:
     """One file that was handed in."""
 
@@ -51,7 +34,6 @@ class Submission:
     moodle: str = ""  # the number that Moodle's grading worksheet calls Participant
     canvas: str = ""  # the user's number in Canvas
     page: str = ""  # what course systems expect in the name of a file that goes back to the student
-    late: Late = Late()
     listed: str = ""  # the student as on the class list
 
 

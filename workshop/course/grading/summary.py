@@ -21,7 +21,7 @@ def alike(message: str) -> str:
 
 
 def _exercises(graded: list[Marks]) -> str:
-    """The mean of each exercise's points over the class, before late days."""
+    """The mean of each exercise's points over the class."""
     rows = ["| exercise | mean points | of |", "|---|---|---|"]
     for label in graded[0].sums:
         mean = fmean(one.sums[label] for one in graded)
@@ -55,8 +55,7 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: list[str]
     if absent is not None:
         nothing = "\n".join(f"- {student}" for student in absent) or "Everybody on the class list handed something in."
         parts += [f"## Handed in nothing: {len(absent)}", nothing]
-    happened = [f"- {one.submission.student}: {one.submission.late}" for one in marks if one.submission.late.days]
-    happened += [f"- {one.submission.student}: {event}" for one in marks for event in one.events]
+    happened = [f"- {one.submission.student}: {event}" for one in marks for event in one.events]
     happened += [f"- {one.submission.student}: THE GRADER FAILED: {one.error[-1500:]}" for one in marks if one.error]
     happened += [f"- {line}" for line in lines]
     if happened:
