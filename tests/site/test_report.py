@@ -138,7 +138,7 @@ def test_a_workflow_uses_commands_and_files_that_exist() -> None:
 # Document, what it names (a file, and perhaps a function of it), the folder of the file, how many at least.
 NAMED = [
     ("ACCESSIBILITY.md", r"`(test_\w+\.py)(?:::(\w+))?`", "tests/site", 16),
-    ("SECURITY.md", r"`((?:tests|\.github)/[\w/.]+)()`", "", 6),
+    (".github/SECURITY.md", r"`((?:tests|\.github)/[\w/.]+)()`", "", 6),
     ("CONTRIBUTING.md", r"`((?:workshop|tests|transformer_lib|book|experiments)/(?![\w/]*NAME)[\w/]+\.\w+)()`", "", 11),
     ("book/differences.md", r'"([\w/]+\.py)::(test_\w+)"', "tests", 20),
 ]

@@ -16,6 +16,7 @@ from workshop.site import make_slides
 from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
+DECK = Path(make_slides.__file__).with_name("deck")
 PNG = "iVBORw0KGgo="
 
 
@@ -84,12 +85,12 @@ def test_a_drawing_stands_on_a_slide_with_its_description_and_the_words_before_i
 
 
 def test_the_template_loads_nothing_from_another_host():
-    for path in [*(ROOT / "slides" / "template").iterdir(), ROOT / "slides" / "slides.js", ROOT / "slides/slides.css"]:
+    for path in [*(DECK / "template").iterdir(), DECK / "slides.js", DECK / "slides.css"]:
         assert "//" not in re.sub(r"//[ #].*", "", path.read_text("utf-8"))
 
 
 def test_the_committed_reveal_is_the_one_that_was_checked_in():
-    vendor = ROOT / "slides" / "vendor"
+    vendor = DECK / "vendor"
     for line in (vendor / "SHA256SUMS").read_text("utf-8").splitlines():
         checksum, name = line.split()
         assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == checksum

@@ -32,7 +32,7 @@ from workshop.site.plain_markdown import Plain, drawn, whole_book
 ROOT = Path(__file__).resolve().parents[2]
 
 EXECUTED = ROOT / "_build" / "jupyter_execute" / "book"
-SLIDES = ROOT / "slides"
+DECK = Path(__file__).with_name("deck")
 VENDOR = ROOT / "book" / "_static" / "vendor"
 NBCONVERT = ROOT / ".venv-grading" / "bin" / "jupyter-nbconvert"
 NOT_LECTURED = {"Front matter", "Appendices"}
@@ -171,9 +171,9 @@ def copy_assets(folder: Path) -> None:
     """Put what a deck loads beside it; nbconvert expects the style sheets of reveal.js in dist/."""
     shutil.copytree(VENDOR / "mathjax", folder / "mathjax", dirs_exist_ok=True)
     (folder / "dist" / "theme").mkdir(parents=True, exist_ok=True)
-    shutil.copy(SLIDES / "vendor" / "reveal.css", folder / "dist")
-    shutil.copy(SLIDES / "slides.css", folder / "dist" / "theme" / "book.css")
-    for source in [*(SLIDES / "vendor").glob("*.js"), SLIDES / "slides.js", *VENDOR.glob("vega*.js")]:
+    shutil.copy(DECK / "vendor" / "reveal.css", folder / "dist")
+    shutil.copy(DECK / "slides.css", folder / "dist" / "theme" / "book.css")
+    for source in [*(DECK / "vendor").glob("*.js"), DECK / "slides.js", *VENDOR.glob("vega*.js")]:
         shutil.copy(source, folder)
 
 
@@ -181,7 +181,7 @@ def convert(notebook: Path) -> None:
     """Let nbconvert make the slides, with the template of this project."""
     options = {"reveal_url_prefix": "assets", "reveal_theme": "book", "template_name": "template"}
     given = [f"--SlidesExporter.{name}={value}" for name, value in options.items()]
-    where = f"--TemplateExporter.extra_template_basedirs={SLIDES}"
+    where = f"--TemplateExporter.extra_template_basedirs={DECK}"
     subprocess.run([NBCONVERT, "--to", "slides", *given, where, "--log-level", "WARN", notebook], check=True)
     notebook.unlink()
 
