@@ -12,7 +12,7 @@ VERSION ?=
 NAME ?=
 PY := .venv/bin/python
 # Each worker of the tests takes one core: two that take both wait for each other. The deep tests do without the checks
-# of shapes (pyproject.toml): even where these are off, each call of a function takes a multiple of its time.
+# of shapes (pyproject.toml).
 QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
 # What differs from system to system (torch's CUDA libraries on Linux) is left to pip; pyproject.toml holds the bounds.
 RESOLVE := _build/lock/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.11 \

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,17 @@ def test_nothing_edits_the_path():
     edit = re.compile(r"sys\.path(\.(insert|append|remove)|\[:0\]| *\+?=)")
     files = [path for building in (*BUILDINGS, "projects") for path in files_of(building)]
     assert [path for path in files if edit.search(path.read_text("utf-8"))] == []
+
+
+def test_every_module_with_shapes_is_checked_while_the_tests_run():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
+    [option] = [one for one in settings["addopts"] if one.startswith("--jaxtyping-packages=")]
+    *checked, _ = option.partition("=")[2].split(",")
+    with_shapes = [
+        path for path in MODULES if re.search(r"^from (jaxtyping|\.+shapes) ", path.read_text("utf-8"), re.M)
+    ]
+    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in with_shapes}
+    assert names - {"transformer_lib.shapes"} == set(checked)
 
 
 def test_the_public_face_is_complete():
