@@ -98,8 +98,8 @@ def graded(request: pytest.FixtureRequest, assignments: Path, of_the_run: Path) 
     return of
 
 
-# Starters and mistakes of every chapter are tried in test_exercises.py, in process: the way through nbgrader is the same
-# for all. That a chapter's assignment has everything that its solutions need shows here alone.
+# Starters and mistakes of every chapter are tried in test_exercises.py, in process: their way through nbgrader is the
+# same for all. That a chapter's assignment has everything that its solutions need shows here alone.
 @pytest.mark.parametrize(
     "chapter", [pytest.param(name, marks=[] if name == "attention" else pytest.mark.deep) for name in EXERCISES]
 )
