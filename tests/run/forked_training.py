@@ -9,8 +9,6 @@ from pathlib import Path
 
 from transformer_lib.data.number_words import number_pairs
 
-FORKS = multiprocessing.get_context("forkserver")
-
 
 def small_corpus(folder: Path, train_size: int = 2000) -> list[str]:
     """The options for a few number words as files: making all 20,000 at each start would take longer than the steps."""
@@ -36,8 +34,9 @@ def _train(arguments: list[str], environment: dict[str, str], said: str) -> None
 
 def start(said: Path, *arguments: str, **environment: str) -> BaseProcess:
     """Begin to train; what the process prints is added to this file."""
-    FORKS.set_forkserver_preload(["torch", "torch.distributed", "torch._dynamo"])
-    process = FORKS.Process(target=_train, args=([*arguments], environment, str(said)))
+    forks = multiprocessing.get_context("forkserver")  # here, since Windows has none and collects the tests too
+    forks.set_forkserver_preload(["torch", "torch.distributed", "torch._dynamo"])
+    process = forks.Process(target=_train, args=([*arguments], environment, str(said)))
     process.start()
     return process
 
