@@ -23,8 +23,11 @@ def small_corpus(folder: Path, train_size: int = 2000) -> list[str]:
 
 
 def _train(arguments: list[str], environment: dict[str, str], said: str) -> None:
+    import torch
+
     from transformer_lib.run import cli
 
+    torch.set_num_threads(1)
     os.environ.update(environment)
     with Path(said).open("a", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
@@ -50,4 +53,5 @@ def train_together(said: Path, count: int, *arguments: str) -> list[int | None]:
     processes = [start(said, *arguments, **store, **place) for place in places]
     for process in processes:
         process.join(300)
+        process.kill()  # one that does not come back; the others have ended
     return [process.exitcode for process in processes]
