@@ -98,6 +98,7 @@ def target_inputs(draw, model, batch):
     return torch.tensor([[1, *draw(row)] for _ in range(batch)])
 
 
+@pytest.mark.slow
 @drawn
 @given(st.data())
 @pytest.mark.paper("three-uses", "post-norm")

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +52,7 @@ def in_order(name):
     return ".".join(parts[:2]) if parts[0] == "run" else parts[0]
 
 
+@cache
 def imports_of(path):
     """The entries of the order that a file of the package imports."""
     here = ("transformer_lib", *path.relative_to(PACKAGE).parts[:-1])
@@ -78,20 +81,22 @@ def code_of(path):
     return "\n".join(line for line in "\n".join(cells).split("\n") if not re.match(r"\s*[%!]", line))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-def test_a_file_imports_only_files_above_it(path):
-    for name in imports_of(path):
-        assert ORDER.index(name) <= ORDER.index(module_of(path)), f"{path.name} imports {name}, which stands below it"
+def test_a_file_imports_only_files_above_it():
+    wrong = [
+        f"{path.name} imports {name}, which stands below it"
+        for path in MODULES
+        for name in imports_of(path)
+        if ORDER.index(name) > ORDER.index(module_of(path))
+    ]
+    assert wrong == []
 
 
-@pytest.mark.parametrize("path", [p for p in MODULES if p.stem in MATHEMATICS], ids=lambda p: p.stem)
-def test_mathematics_knows_nothing_of_data_training_or_decoding(path):
-    assert imports_of(path) <= set(MATHEMATICS)
-
-
-@pytest.mark.parametrize("path", [p for p in MODULES if p.parent.name == "data"], ids=lambda p: p.stem)
-def test_data_never_sees_the_model(path):
-    assert imports_of(path) <= {"data", "shapes", "config"}
+def test_mathematics_knows_nothing_of_data_training_or_decoding_and_data_never_sees_the_model():
+    for path in MODULES:
+        if path.stem in MATHEMATICS:
+            assert imports_of(path) <= set(MATHEMATICS), path.name
+        if path.parent.name == "data":
+            assert imports_of(path) <= {"data", "shapes", "config"}, path.name
 
 
 def test_nothing_of_the_package_imports_the_loops_that_judge_it():
@@ -117,6 +122,17 @@ def test_nothing_edits_the_path():
     assert [path for path in files if edit.search(path.read_text("utf-8"))] == []
 
 
+def test_every_module_with_shapes_is_checked_while_the_tests_run():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
+    [option] = [one for one in settings["addopts"] if one.startswith("--jaxtyping-packages=")]
+    *checked, _ = option.partition("=")[2].split(",")
+    with_shapes = [
+        path for path in MODULES if re.search(r"^from (jaxtyping|\.+shapes) ", path.read_text("utf-8"), re.M)
+    ]
+    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in with_shapes}
+    assert names - {"transformer_lib.shapes"} == set(checked)
+
+
 def test_the_public_face_is_complete():
     assert set(PUBLIC_FACE) <= set(transformer_lib.__all__)
     assert all(hasattr(transformer_lib, name) for name in PUBLIC_FACE)
@@ -130,15 +146,11 @@ def test_every_module_has_a_test_file_of_its_name():
     assert {f"test_{name}" for name in names - without_logic} <= tests
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem)
-def test_the_library_has_no_assert_and_no_dump_names(path):
-    tree = ast.parse(path.read_text("utf-8"))
-    assert not [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-    assert path.stem not in ("utils", "helpers", "common")
-    assert "from __future__ import annotations" not in path.read_text("utf-8")
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: p.stem)
-def test_source_lines_have_their_fixed_form(path):
-    for line in re.findall(r"Source: .*\]", path.read_text("utf-8")):
-        assert re.search(r"(section|Table|table|figure) ?[\d.]*.* ?\[[a-z0-9-]+\]", line), line
+def test_the_library_has_no_assert_no_dump_names_and_sources_of_a_fixed_form():
+    for path in PACKAGE.rglob("*.py"):
+        text = path.read_text("utf-8")
+        assert not [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)], path.name
+        assert path.stem not in ("utils", "helpers", "common")
+        assert "from __future__ import annotations" not in text, path.name
+        for line in re.findall(r"Source: .*\]", text):
+            assert re.search(r"(section|Table|table|figure) ?[\d.]*.* ?\[[a-z0-9-]+\]", line), line

@@ -1,45 +1,28 @@
 """Training, killed again and again and resumed each time, ends as if nothing had happened."""
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+from forked_training import small_corpus, start, train_together
 from safetensors.torch import load_file
 
 from transformer_lib.run.checkpoints import RunCheckpoints, _read
 
-# As python -m transformer_lib, but with a small corpus: reading 20,000 pairs at each start would take half the time.
-PROGRAM = """
-import sys
-from functools import partial
-from transformer_lib.run import cli
-from transformer_lib.data import corpora
-corpora.number_pairs = partial(corpora.number_pairs, train_size=2000, held_out=100)
-sys.exit(cli.main())
-"""
 NUM_STEPS = 200
 MODEL = ["d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8", "p_drop=0.2"]
 TRAINING = ["batch_tokens=800", f"num_steps={NUM_STEPS}", "warmup_steps=20", "accumulate=2"]
 OPTIONS = ["--device", "cpu", "--validate-every", "2", "--keep-last", "2"]
-FIRST = ["--data", "number_words", *OPTIONS, "--model", *MODEL, "--training", *TRAINING]
+FIRST = ["--tokenizer", "space", *OPTIONS, "--model", *MODEL, "--training", *TRAINING]
 KILLS, PATIENCE = 11, 300.0  # of one sequence; seconds: a busy machine takes one to start
-
-
-def start(folder, *arguments):
-    command = [sys.executable, "-c", PROGRAM, "train", str(folder), *arguments]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
 def wait(process, happened, pause=0.002):
     """Look every few milliseconds, until it has happened or the process ends."""
     limit = time.monotonic() + PATIENCE
-    while process.poll() is None and not happened():
+    while process.is_alive() and not happened():
         assert time.monotonic() < limit, "the process neither ends nor goes on"
         time.sleep(pause)
 
@@ -52,16 +35,17 @@ def being_written(checkpoints):
     return checkpoints.is_dir() and any(path.suffix == ".part" for path in checkpoints.iterdir())
 
 
-def kill_and_resume(folder, generator):
+def kill_and_resume(folder, first, generator):
     """Kill the run KILLS times, every second time while it writes a checkpoint; then let it end.
 
     Returns:
         how many kills left a checkpoint half written.
     """
-    metrics, checkpoints = folder / "metrics.jsonl", folder / "checkpoints"
+    metrics, checkpoints, said = folder / "metrics.jsonl", folder / "checkpoints", folder.with_suffix(".txt")
     half_written = 0
     for kill in range(KILLS):
-        process = start(folder, *(["--resume", "--device", "cpu"] if RunCheckpoints(checkpoints).paths() else FIRST))
+        begun = RunCheckpoints(checkpoints).paths()
+        process = start(said, str(folder), *(["--resume", "--device", "cpu"] if begun else first))
         known, more = lines_in(metrics), generator.randrange(1, 5)
         # The run first cuts off the records that its checkpoint does not know, then it goes on.
         wait(process, lambda known=known: lines_in(metrics) != known)
@@ -72,15 +56,13 @@ def kill_and_resume(folder, generator):
             time.sleep(generator.random() * 0.004)
         else:
             time.sleep(generator.random() * 0.05)
-        process.send_signal(signal.SIGKILL)
-        said = process.communicate()[1]
-        assert process.returncode == -signal.SIGKILL, said
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, said.read_text("utf-8")
         half_written += being_written(checkpoints)
         for path in RunCheckpoints(checkpoints).paths():
             _read(path)  # whatever has a checkpoint's name is whole
-    process = start(folder, "--resume", "--device", "cpu")
-    said = process.communicate()[1]
-    assert process.returncode == 0, said
+    assert train_together(said, 1, str(folder), "--resume", "--device", "cpu") == [0], said.read_text("utf-8")
     return half_written
 
 
@@ -91,14 +73,12 @@ def records(folder):
 
 @pytest.mark.deep
 def test_a_run_killed_at_random_moments_ends_with_the_same_weights_to_the_bit(tmp_path):
-    whole = tmp_path / "whole"
-    process = start(whole, *FIRST)
-    said = process.communicate()[1]
-    assert process.returncode == 0, said
+    whole, first = tmp_path / "whole", [*small_corpus(tmp_path), *FIRST]
+    assert train_together(tmp_path / "whole.txt", 1, str(whole), *first) == [0], (tmp_path / "whole.txt").read_text()
     half_written = 0
     for seed in (0, 1):
         folder = tmp_path / f"killed{seed}"
-        half_written += kill_and_resume(folder, random.Random(seed))
+        half_written += kill_and_resume(folder, first, random.Random(seed))
         names = {p.name for p in (folder / "checkpoints").iterdir()}
         assert names == {p.name for p in (whole / "checkpoints").iterdir()}
         for name in names:

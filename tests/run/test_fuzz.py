@@ -47,24 +47,11 @@ def test_ten_thousand_odd_lines_give_ten_thousand_lines(tmp_path, tokenizer, ext
     # A few steps at a high rate teach the model to end: otherwise every line would run to its limit.
     steps = ["--training", "num_steps=60", "batch_tokens=400", "warmup_steps=20"]
     run = ["train", str(tmp_path / "t"), "--data", "number_words", "--tokenizer", tokenizer, *extra, *small, *steps]
-    assert cli.main([*run, "--device", "cpu", "--threads", "1"]) == 0
+    machine = ["--device", "cpu", "--threads", "1"]
+    assert cli.main([*run, *machine]) == 0
     lines = odd_lines()
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "transformer_lib",
-            "translate",
-            str(tmp_path / "t"),
-            "--device",
-            "cpu",
-            "--threads",
-            "1",
-        ],
-        input=b"\n".join(lines) + b"\n",
-        capture_output=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "transformer_lib", "translate", tmp_path / "t", *machine]
+    done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     translations = done.stdout.decode("utf-8").split("\n")
     assert translations.pop() == ""

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-import transformers
 from torch import nn
 
 from transformer_lib import (
@@ -170,8 +169,16 @@ def test_the_parts_of_a_translator_keep_their_function(seed):
     assert_same(model, peer, *a_batch(peer.pad_id, peer.source_embedding.num_embeddings, peer.embedding.num_embeddings))
 
 
+def marian_without_an_encoder():
+    from transformers import MarianForCausalLM
+
+    return MarianForCausalLM(tiny_marian(0, is_decoder=True).config)
+
+
 def tiny_marian(seed, **changes):
     """A Marian translator with every weight random; <eos> is likely enough to be chosen."""
+    import transformers  # for seconds: here, where a test needs it, and not where all are collected
+
     torch.manual_seed(seed)
     rng = random.Random(seed)
     heads, layers, d_ff, vocabulary = (
@@ -555,7 +562,7 @@ REFUSED = {
         "hf_model is a MarianModel; pass a MarianMTModel",
     ),
     "Marian without an encoder": (
-        lambda: from_marian(transformers.MarianForCausalLM(tiny_marian(0, is_decoder=True).config)),
+        lambda: from_marian(marian_without_an_encoder()),
         "hf_model is a MarianForCausalLM",
     ),
     "no Marian": (lambda: from_marian(nn.Linear(2, 2)), "hf_model is a Linear"),

@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import MarianConfig, MarianMTModel
 
 from experiments import published_models
 from experiments.published_models import (
@@ -64,6 +63,8 @@ def test_the_command_compares_both_libraries(folder, monkeypatch, capsys):
 
 
 def test_the_published_sizes_are_counted_alike():
+    from transformers import MarianConfig, MarianMTModel
+
     with torch.device("meta"):
         theirs = MarianMTModel(MarianConfig(**OPUS_MT_EN_DE))
     ours = TransformerConfig(vocabulary_size=58_101, activation="silu", attention_bias=True)

@@ -1,7 +1,6 @@
 """What Linux, macOS and Windows ask of the code, as far as one of them can tell."""
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,41 +80,14 @@ def texts_without_encoding(source: str) -> list[int]:
 
 
 def test_every_text_file_names_its_encoding() -> None:
+    without = 'path.open()\npath.read_text()\npath.write_text(text)\nopen(name, "w")'
+    named = 'path.open("rb")\npath.read_text("utf-8")\nopen(name, "w", encoding="utf-8")'
+    assert texts_without_encoding(f"{without}\n{named}") == [1, 2, 3, 4]
     folders = ("transformer_lib", "workshop", "experiments", "benchmarks")
     files = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
     found = [f"{file.name}:{line}" for file in files for line in texts_without_encoding(file.read_text("utf-8"))]
     assert len(files) > 100
     assert found == []
-
-
-POSIX = re.compile(r"\bos\.mkfifo|symlink_to|SIGKILL|killpg|\bresource\.|\.chmod\(")
-
-
-@pytest.mark.slow
-def test_a_fast_test_of_what_windows_lacks_says_so() -> None:
-    unmarked, marked = [], 0
-    for file in sorted((ROOT / "tests").rglob("test_*.py")):
-        text = file.read_text("utf-8")
-        if file.name == Path(__file__).name or "importorskip" in text or "pytestmark = pytest.mark.slow" in text:
-            continue
-        for test in ast.parse(text).body:
-            if isinstance(test, ast.FunctionDef) and POSIX.search(ast.get_source_segment(text, test) or ""):
-                marks = {ast.unparse(mark).removeprefix("pytest.mark.").split("(")[0] for mark in test.decorator_list}
-                marked += "posix" in marks
-                if test.name.startswith("test_") and not marks & {"posix", "slow", "deep"}:
-                    unmarked.append(f"{file.name}::{test.name}")
-    assert unmarked == []
-    assert marked > 5
-
-
-@pytest.mark.parametrize("line", ["path.open()", "path.read_text()", "path.write_text(text)", 'open(name, "w")'])
-def test_a_file_without_an_encoding_is_found(line: str) -> None:
-    assert texts_without_encoding(line) == [1]
-
-
-@pytest.mark.parametrize("line", ['path.open("rb")', 'path.read_text("utf-8")', 'open(name, "w", encoding="utf-8")'])
-def test_a_file_with_one_passes(line: str) -> None:
-    assert texts_without_encoding(line) == []
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_every_real_sentence_round_trips():
     assert [tokenizer.decode(tokenizer.encode(text)) for text in texts] == [tokenizer.normalize(text) for text in texts]
 
 
-@pytest.mark.parametrize("size", [40, 80, 120])
+@pytest.mark.parametrize("size", [40, 120])
 def test_subwords_equal_the_loops(size):
     learned = [german_number(n).replace(" ", "") for n in range(0, 10_000, 17)]
     unseen = [german_number(n).replace(" ", "") for n in range(5, 10_000, 171)]

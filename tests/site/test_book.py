@@ -5,10 +5,10 @@ import io
 import json
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
-import jupytext
 import pytest
 import yaml
 
@@ -30,20 +30,23 @@ OTHERS = ("first_steps", "common_mistakes", "differences", "speed", "for_instruc
 OTHER_PAGES = [ROOT / "book" / f"{name}.md" for name in OTHERS]  # a question and an ending, no parts of a chapter
 CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT and p not in OTHER_PAGES]
 ALL = CHAPTERS + OTHER_PAGES
+WITH_EXERCISES = CHAPTERS + OTHER_PAGES[:2]
 PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}
 
 
+@cache
+def text(path):
+    return path.read_text("utf-8")
+
+
+@cache
+def page(path):
+    return read_page(path)
+
+
+@cache
 def code_cells(path):
-    return [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
-
-
-@pytest.fixture(params=CHAPTERS, ids=lambda p: p.stem)
-def chapter(request):
-    return request.param
-
-
-every_page = pytest.mark.parametrize("chapter", ALL, ids=lambda p: p.stem)
-with_exercises = pytest.mark.parametrize("chapter", [*CHAPTERS, *OTHER_PAGES[:2]], ids=lambda p: p.stem)
+    return [block for block in page(path).blocks if block.name == "code-cell"]
 
 
 def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
@@ -56,8 +59,7 @@ def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
 
 def test_a_teaching_plan_takes_the_chapters_in_the_order_of_the_book():
     order = [Path(name).stem for _, names in parts_of_book(ROOT) for name in names]
-    text = (ROOT / "book/for_instructors.md").read_text("utf-8")
-    plans = re.findall(r"^\| \w+ weeks.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    plans = re.findall(r"^\| \w+ weeks.*\n((?:\|.*\n)+)", text(ROOT / "book/for_instructors.md"), re.MULTILINE)
     found = [[order.index(name) for name in re.findall(r"\]\((\w+)\.md\)", plan)] for plan in plans]
     assert [len(plan) for plan in found] == [9, 19, 25]
     assert all(plan == sorted(set(plan)) for plan in found)
@@ -69,83 +71,73 @@ def test_there_are_chapters():
     assert {"attention", "masks", "positional_encoding", "encoder_decoder", "training"} <= {p.stem for p in CHAPTERS}
 
 
-@every_page
-def test_a_chapter_opens_with_its_question_and_its_minutes(chapter):
-    text = chapter.read_text("utf-8")
-    box = text[text.index(":::{admonition}") : text.index(":::", text.index(":::{admonition}") + 4)]
-    assert ":class: question" in box
-    assert "?" in box.splitlines()[0]
-    for part in ("**You will be able to**", "**Know first:**", "**Time:**"):
-        assert part in box
-    assert re.search(r"\d+ minutes", box)
+def test_a_chapter_opens_with_its_question_and_its_minutes():
+    for path in ALL:
+        box = text(path).split(":::{admonition}")[1].split(":::")[0]
+        assert ":class: question" in box, path.name
+        assert "?" in box.splitlines()[0], path.name
+        for part in ("**You will be able to**", "**Know first:**", "**Time:**"):
+            assert part in box, path.name
+        assert re.search(r"\d+ minutes", box), path.name
 
 
-@pytest.mark.parametrize("part", ["## The test", "## Mistakes people make", "## Exercises", "## To take away"])
-def test_a_chapter_has_its_parts(chapter, part):
-    assert part in chapter.read_text("utf-8")
+def test_a_chapter_has_its_parts():
+    parts = ("## The test", "## Mistakes people make", "## Exercises", "## To take away")
+    assert [(path.stem, part) for path in CHAPTERS for part in parts if part not in text(path)] == []
 
 
-def test_the_loops_come_before_the_librarys_version(chapter):
-    listed = re.findall(r"literalinclude\} \.\./((?:transformer_lib|experiments)/\S+)", chapter.read_text("utf-8"))
-    of_the_library = [path for path in listed if path.startswith("transformer_lib/")]
-    first = of_the_library[0] if of_the_library else "nothing"
-    assert first == "transformer_lib/reference.py", f"the first listing is to show loops of reference.py, not {first}"
-    # the layer of an experiment is fast, too
-    assert set(listed) > {"transformer_lib/reference.py"}, "after the loops, list the fast version"
+def test_the_loops_come_before_the_librarys_version():
+    for path in CHAPTERS:
+        listed = re.findall(r"literalinclude\} \.\./((?:transformer_lib|experiments)/\S+)", text(path))
+        of_the_library = [name for name in listed if name.startswith("transformer_lib/")]
+        assert of_the_library[:1] == ["transformer_lib/reference.py"], f"{path.name}: show the loops first"
+        # the layer of an experiment is fast, too
+        assert set(listed) > {"transformer_lib/reference.py"}, f"{path.name}: after the loops, list the fast version"
 
 
-@every_page
-def test_a_chapter_is_taken_away_in_three_lines(chapter):
-    text = chapter.read_text("utf-8")
-    ending = text[text.index("## To take away") :]
-    assert len(re.findall(r"^- ", ending.split("**Read on.**")[0], re.MULTILINE)) == 3
-    assert "{cite:" in ending
+def test_a_chapter_is_taken_away_in_three_lines():
+    for path in ALL:
+        ending = text(path).split("## To take away", 1)[1]
+        assert len(re.findall(r"^- ", ending.split("**Read on.**")[0], re.MULTILINE)) == 3, path.name
+        assert "{cite:" in ending, path.name
 
 
-@with_exercises
-def test_the_minutes_at_the_exercises_are_those_of_the_tasks(chapter):
-    text = chapter.read_text("utf-8")
-    [minutes] = re.findall(r"of which (\d+) at the exercises", text)
-    tasks = sum(map(int, re.findall(r"^:minutes: (\d+)", text, re.MULTILINE)))
-    assert int(minutes) == tasks, f"the box says {minutes} minutes at the exercises, their tasks {tasks}"
+def test_exercises_are_whole_and_take_the_minutes_that_the_box_says():
+    for path in WITH_EXERCISES:
+        found = exercises_of(page(path))  # raises for whatever an exercise lacks
+        assert 3 <= len(found) <= 7, f"{path.name} has {len(found)} exercises"
+        assert sum(exercise.is_graded_by_machine for exercise in found) >= 3, f"{path.name}: three with checks"
+        [minutes] = re.findall(r"of which (\d+) at the exercises", text(path))
+        assert int(minutes) == sum(map(int, re.findall(r"^:minutes: (\d+)", text(path), re.MULTILINE))), path.name
 
 
-@with_exercises
-def test_exercises_are_whole(chapter):
-    found = exercises_of(read_page(chapter))  # raises for whatever an exercise lacks
-    checked = sum(exercise.is_graded_by_machine for exercise in found)
-    assert 3 <= len(found) <= 7, f"{len(found)} exercises; a chapter has three to seven"
-    assert checked >= 3, f"{checked} exercises with checks; a chapter has three"
+def test_a_chapter_asserts_its_claims():
+    asserts = {path.stem: sum(cell.text.count("assert ") for cell in code_cells(path)) for path in WITH_EXERCISES}
+    assert {name: n for name, n in asserts.items() if n < 10} == {}, "ten, those of hidden checks among them"
 
 
-@with_exercises
-def test_a_chapter_asserts_its_claims(chapter):
-    asserts = sum(cell.source.count("assert ") for cell in code_cells(chapter))
-    assert asserts >= 10, f"{asserts} asserts in the cells; a chapter has ten, those of hidden checks among them"
+def test_a_chapter_never_defines_what_the_library_defines():
+    for path in ALL:
+        sources = [re.sub(r"^\s*[%!].*$", "", cell.text, flags=re.MULTILINE) for cell in code_cells(path)]
+        nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+        defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert not defined & PUBLIC, path.name
 
 
-@every_page
-def test_a_chapter_never_defines_what_the_library_defines(chapter):
-    for cell in code_cells(chapter):
-        source = re.sub(r"^\s*[%!].*$", "", cell.source, flags=re.MULTILINE)
-        defined = {n.name for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-        assert not defined & PUBLIC
+def test_every_picture_has_words():
+    for path in ALL:
+        for cell in code_cells(path):
+            if "plt.show()" in cell.text:
+                assert len(cell.options.get("mystnb", {}).get("image", {}).get("alt", "")) > 60, cell.text[:80]
+            draws = any(name in cell.text for name in ("heat_map(", "line_chart(", "alt.Chart("))
+            if draws and "import" not in cell.text and "def " not in cell.text:
+                assert "description=" in cell.text, cell.text[:80]
 
 
-@every_page
-def test_every_picture_has_words(chapter):
-    for cell in code_cells(chapter):
-        if "plt.show()" in cell.source:
-            assert len(cell.metadata.get("mystnb", {}).get("image", {}).get("alt", "")) > 60, cell.source[:80]
-        draws = any(name in cell.source for name in ("heat_map(", "line_chart(", "alt.Chart("))
-        if draws and "import" not in cell.source and "def " not in cell.source:
-            assert "description=" in cell.source, cell.source[:80]
-
-
-def test_a_chapter_has_two_pictures(chapter):
-    cells = [cell.source for cell in code_cells(chapter)]
-    pictures = sum("plt.show()" in c or "description=" in c for c in cells)
-    assert pictures >= 2, f"{pictures} cells that draw a chart or a plot; a chapter has two"
+def test_a_chapter_has_two_pictures():
+    for path in CHAPTERS:
+        pictures = sum("plt.show()" in cell.text or "description=" in cell.text for cell in code_cells(path))
+        assert pictures >= 2, f"{path.name}: {pictures} cells draw a chart or a plot"
 
 
 def test_each_drawing_stands_on_a_page_and_says_what_it_shows():
@@ -157,9 +149,9 @@ def test_each_drawing_stands_on_a_page_and_says_what_it_shows():
     assert all(len(drawn(path)) > 60 for path in drawings)
 
 
-def places(text):
+def places(glossary):
     """The words of the glossary, each with the page or label that explains it."""
-    found = re.findall(r"^([^\n#:(]+?)(?: \(.*\))?\n: .*?\]\(([^)]+)\)", text, re.MULTILINE)
+    found = re.findall(r"^([^\n#:(]+?)(?: \(.*\))?\n: .*?\]\(([^)]+)\)", glossary, re.MULTILINE)
     return {word: place.removesuffix(".md").lower() for word, place in found}
 
 
@@ -236,7 +228,7 @@ def test_no_function_is_used_before_the_chapter_that_explains_it():
         imported = library_names(block for block in walk(plain.page.blocks) if block.name == "code-cell")
         before = [block for block in shown(plain.page.blocks) if block.line < end_of(plain.page)]
         visible = [code(block, plain) for block in before if block.name == "code-cell"]
-        used = {node.id for text in visible for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+        used = {node.id for source in visible for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
         early |= {(name, one) for one in used & imported if explained.get(one, 0) > order[name]}
     assert early <= BOXES.keys(), "show it first, or name in BOXES why the reader can take it as it is"
 
@@ -255,15 +247,10 @@ def test_the_recorded_defects_are_those_of_the_list():
     )
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda p: p.stem)
-def test_no_filler_and_no_machine_paths(path):
-    text = path.read_text("utf-8")
-    assert not re.search(r"\b(simply|obviously|trivially|of course)\b", text, re.IGNORECASE)
-    assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/", text)
-
-
-def test_no_page_leaves_a_folder_behind():
-    assert [path.stem for path in (ROOT / "book").glob("*.md") if "mkdtemp" in path.read_text("utf-8")] == []
+def test_no_filler_no_machine_paths_and_no_folder_left_behind():
+    for path in (ROOT / "book").glob("*.md"):
+        assert not re.search(r"\b(simply|obviously|trivially|of course)\b", text(path), re.IGNORECASE), path.name
+        assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/|mkdtemp", text(path)), path.name
 
 
 def test_the_readme_says_what_the_command_reached():
@@ -287,12 +274,12 @@ def test_the_readme_says_what_the_command_reached():
         assert f"({run['trained']['date']}, {run['parameters'] / 1e6:.1f} million parameters)" in readme
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "experiments/results").glob("*.json")), ids=lambda p: p.stem)
-def test_a_recorded_result_names_its_origin(path):
-    recorded = json.loads(path.read_text("utf-8"))
+def test_a_recorded_result_names_its_origin():
     wanted = {"command", "commit", "seed", "device", "versions", "date", "seconds"}
-    assert wanted <= recorded.keys()
-    assert "dirty" not in recorded["commit"]
+    for path in (ROOT / "experiments/results").glob("*.json"):
+        recorded = json.loads(path.read_text("utf-8"))
+        assert wanted <= recorded.keys(), path.name
+        assert "dirty" not in recorded["commit"], path.name
 
 
 def test_the_readmes_example_runs(capsys):

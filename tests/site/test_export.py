@@ -128,13 +128,7 @@ def test_logits_and_weights_equal_the_librarys(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=[] if name.startswith("number_words") else pytest.mark.slow)
-        for name in pretrained_names()
-    ],
-)
+@every_translator
 def test_each_switch_computes_what_edited_weights_compute_on_50_sentences(name):
     translator = Translator.load(name)
     pairs = translator.encode([(text, text) for text in sentences(name, 50)])
@@ -172,6 +166,7 @@ def test_gates_of_another_shape_are_refused():
         pass
 
 
+@pytest.mark.slow
 @every_translator
 def test_the_hundred_are_test_sentences_and_what_the_model_writes(name):
     translator, hundred = Translator.load(name), book_live.hundred(name)

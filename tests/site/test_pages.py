@@ -1,5 +1,6 @@
 """Every page of the built site in a browser, visited once: it is whole, quiet, light, legible and accessible, on a
-wide screen and on a phone, in the light and the dark scheme, from a server, from a file and on paper.
+wide screen and on a phone, in the light and the dark scheme, from a server or from a file, which allows less, and on
+paper.
 
 A visit collects what there is to see; the tests read it. axe is in tests/site/vendor and is never served.
 """
@@ -69,13 +70,8 @@ THINNED = """() => {
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
 FRONT = (CHAPTERS[0], "search.html")
 FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")
-# Pages of each kind: for `make test`; the others are much like these, and for `make test-deep`.
+# Pages of each kind: for `make test`, from a server; the others are like these, and for `make test-deep`, from files.
 OF_EACH_KIND = (*FROM_FILES, *(f"book/{name}.html" for name in ("encoder_decoder", "gpu_training", "notation", "api")))
-
-
-def of_rings(quick: tuple[str, ...]) -> list[Any]:
-    """All pages as parameters; those beside the quick ones are for `make test-deep`."""
-    return [pytest.param(name, marks=[] if name in quick else pytest.mark.deep) for name in PAGES]
 
 
 FIRST_VISIT = 1_000_000  # bytes, gzipped: everything that a page needs from an empty cache
@@ -124,11 +120,14 @@ def look(page: Page, origin: str, visit: Visit) -> None:
         visit.axe[theme, width] = axe_findings(page)
 
 
-@pytest.fixture(scope="module", params=of_rings(OF_EACH_KIND))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[] if name in OF_EACH_KIND else pytest.mark.deep) for name in PAGES],
+)
 def visit(request: pytest.FixtureRequest, context: BrowserContext, origins: dict[str, str]) -> Visit:
     """A page, looked at once for all tests."""
     page, visit = context.new_page(), Visit(request.param)
-    look(page, origins["http"], visit)
+    look(page, origins["http" if visit.name in OF_EACH_KIND else "file"], visit)
     page.close()
     return visit
 
@@ -154,8 +153,11 @@ def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
         assert_whole(facts, theme, width)
 
 
-@pytest.mark.parametrize("name", of_rings(FROM_FILES))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FROM_FILES else pytest.mark.deep) for name in OF_EACH_KIND]
+)
 def test_a_page_opens_from_a_file_dark_and_narrow(page: Page, origins: dict[str, str], name: str) -> None:
+    """Those that are visited from a server."""
     faults = recorded(page, origins["file"])
     page.set_viewport_size({"width": 390, "height": 900})
     opened(page, origins["file"] + name, "dark")

@@ -53,11 +53,10 @@ def shape_of(trace: dict[str, Any], value: list[Any]) -> str:
     return f"{'returned' if value[0] == 'return' else value[0]} ({', '.join(named)})"
 
 
-@pytest.mark.parametrize("kind", ["http", pytest.param("file", marks=pytest.mark.deep)])
-def test_arrow_keys_go_through_every_step_and_back(
-    context: BrowserContext, origins: dict[str, str], kind: str, trace: dict[str, Any]
+def test_arrow_keys_go_through_every_step_and_back_from_a_file_too(
+    context: BrowserContext, origins: dict[str, str], trace: dict[str, Any]
 ) -> None:
-    with stepper(context, origins[kind]) as page:
+    with stepper(context, origins["file"]) as page:
         assert page.evaluate("document.activeElement.className").endswith("step-forward")
         page.keyboard.press("ArrowLeft")
         for number, step in enumerate(trace["steps"]):
