@@ -151,16 +151,21 @@ def mended_tree(tokens: Iterable[str], words: Iterable[str]) -> tuple[Tree, int]
     return Tree("S", tuple(parts)), repairs + 1
 
 
-def brackets(tree: Tree, start: int = 0) -> Counter[tuple[str, int, int]]:
+def brackets(tree: Tree) -> Counter[tuple[str, int, int]]:
     """Each constituent but the parts of speech, as (label, first word, word after the last)."""
-    if tree.is_part_of_speech:
-        return Counter()
-    counts = Counter({(tree.label, start, start + len(tree.words())): 1})
-    for part in tree.parts:
-        if isinstance(part, Tree):
-            counts += brackets(part, start)
-            start += len(part.words())
-    return counts
+    found: Counter[tuple[str, int, int]] = Counter()
+
+    def word_after(part: Tree, start: int) -> int:
+        if part.is_part_of_speech:
+            return start + 1
+        stop = start
+        for one in part.parts:
+            stop = word_after(one, stop) if isinstance(one, Tree) else stop + 1
+        found[part.label, start, stop] += 1
+        return stop
+
+    word_after(tree, 0)
+    return found
 
 
 class BracketScores(NamedTuple):
