@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -338,8 +339,9 @@ def measure(arguments: argparse.Namespace) -> tuple[dict[str, Any], bool]:
         work = {"tiny": arguments.tiny}
     else:
         sizes = TINY if arguments.tiny else FULL
+        sizes = replace(sizes, rounds=arguments.rounds or sizes.rounds)
         options = ["--size", "tiny" if arguments.tiny else "full"]
-        bench = Bench(options, arguments.rounds or sizes.rounds, arguments.peers)
+        bench = Bench(options, sizes.rounds, arguments.peers)
         result = run_cpu(bench)
         result |= {"notes": {name: PEERS[name].notes for name in result["about"]}}
         result |= {"left_out": bench.left_out, "refused": bench.refused, "loads": bench.loads}
