@@ -61,6 +61,11 @@ def use_threads(peer: Any, threads: int) -> None:
         peer.use_threads(threads)
 
 
+def bf16_at_speed() -> bool:
+    """Whether the processor multiplies in bf16 itself."""
+    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+
+
 class Training:
     """The training task of one peer."""
 
@@ -163,6 +168,8 @@ def serve(arguments: argparse.Namespace, commands: TextIO, answer: Callable[[dic
         try:
             if command["do"] == "prepare":
                 work = work_of(arguments.size, arguments.batch_tokens)
+                if PEERS[arguments.peer].bf16 and arguments.size == "full" and not bf16_at_speed():
+                    raise RuntimeError("this processor has no instructions for bf16, and a step takes minutes without")
                 peer = open_peer(arguments.peer, work.shape, arguments.device)
                 task = (Training if arguments.task == "train" else Decoding)(peer, work, arguments.device)
                 answer(task.prepare() | {"version": version_of(arguments.peer)})

@@ -30,7 +30,7 @@ BUILDINGS = {
     "transformer_lib": set(),
     "workshop": {"transformer_lib"},
     "benchmarks": {"transformer_lib", "workshop"},
-    "experiments": {"transformer_lib", "workshop"},
+    "experiments": {"transformer_lib", "workshop", "benchmarks"},
     "book": {"transformer_lib", "workshop", "experiments"},
     "tests": {"transformer_lib", "workshop", "experiments", "benchmarks", "conftest", "tests"},
 }

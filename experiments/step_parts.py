@@ -1,8 +1,8 @@
 """Where the time and the memory of a training step go, in float32 and in bf16, on a CPU.
 
-    python benchmarks/step_parts.py
+    python experiments/step_parts.py
 
-The model and the batches are those of run.py. Times come from torch.profiler, memory from what autograd keeps for
+The model and the batches are those of benchmarks/. Times come from torch.profiler, memory from what autograd keeps for
 the backward pass and from the most that a process held, with two ways of the C library to give memory back.
 """
 
