@@ -85,7 +85,7 @@ def step_log_probabilities(m, row):
 @pytest.mark.paper("decode")
 @pytest.mark.parametrize(
     ("beam_size", "alpha", "limit"),
-    [*(pytest.param(*search, marks=pytest.mark.slow) for search in [(1, 0.0, 9), (3, 1.0, 7), (4, 0.6, 9)]), (2, 0.6, 4)],
+    [(2, 0.6, 4), *(pytest.param(*one, marks=pytest.mark.slow) for one in [(1, 0.0, 9), (3, 1.0, 7), (4, 0.6, 9)])],
 )
 @pytest.mark.parametrize("changes", VARIANTS)
 @pytest.mark.usefixtures("unchecked")  # a check of shapes at each step would take most of the time
