@@ -290,7 +290,7 @@ def _speed(tokens_per_second: float, flops: float, device: str, alone: bool) -> 
         peak = gpu_peak(device, 8192 if device.startswith("cuda") else 512)
         found["tokens_per_second"] = round(tokens_per_second)
         found["tflops"] = round(tokens_per_second * flops / 1e12, 4)
-        found["peak_tflops_bf16"] = {name: value and round(value, 3) for name, value in peak.items()}
+        found["peak_tflops_bf16"] = {name: value and float(f"{value:.3g}") for name, value in peak.items()}
     return {"flops_per_target_token": round(flops), **found}
 
 

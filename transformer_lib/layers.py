@@ -133,10 +133,7 @@ class DecoderLayer(nn.Module):
         look_back: Callable[[Tensor], Tensor],
         look_at_memory: Callable[[Tensor], Tensor],
     ) -> QueryStates:
-        """The three sub-layers in their order.
-
-        A step of decoding brings two attentions of its own.
-        """
+        """The three sub-layers in order; a step has attentions of its own."""
         states = self.self_attention_norm(states, look_back)
         states = self.cross_attention_norm(states, look_at_memory)
         return self.feed_forward_norm(states, self.feed_forward)
