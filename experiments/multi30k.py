@@ -89,7 +89,7 @@ class Config:
             part = next((part for part, kind in known.items() if key in kind.__dataclass_fields__), None)
             if part is None:
                 raise ValueError(f"{change!r}: no configuration has a setting {key!r}")
-            parts[part][key] = json.loads(value)
+            parts[part][key] = value if key == "precision" else json.loads(value)
         return replace(self, **parts, **own)
 
 
@@ -234,14 +234,14 @@ def moses_words(language: str) -> Callable[[str], str]:
 
 def _arguments(task: Task) -> list[str]:
     config, (source, target) = task.config, task.languages
-    training = config.training | {"seed": task.run.seed}
+    training = config.training | {"seed": task.run.seed} | dict(setting.split("=") for setting in task.on_device)
     return [
         *(str(task.folder), "--device", task.device, "--minutes", str(task.minutes)),
         *("--data", "multi30k", "--source", source, "--target", target),
         *("--vocabulary-size", str(config.vocabulary_size), "--validate-every", str(config.validate_every)),
         *("--keep-last", str(config.keep_last), "--patience", str(config.patience)),
         *("--model", *(f"{name}={value}" for name, value in config.model.items())),
-        *("--training", *(f"{name}={value}" for name, value in training.items()), *task.on_device),
+        *("--training", *(f"{name}={value}" for name, value in training.items())),
         *(["--resume"] if any(task.folder.glob("checkpoints/step-*")) else []),
     ]
 
@@ -370,10 +370,10 @@ def main() -> None:
     args = _parsed()
     started = time.monotonic()
     cuda = args.device.startswith("cuda")
-    precision = args.precision or ("bf16" if cuda or fast_bf16() else "fp32")
-    on_device = [f"precision={precision}", *(["compile=true"] if cuda else [])]
     changes = tuple(sorted(args.changes))
     config = CONFIGS[args.config].changed(changes)
+    precision = config.training.get("precision") or args.precision or ("bf16" if cuda or fast_bf16() else "fp32")
+    on_device = [f"precision={precision}", *(["compile=true"] if cuda else [])]
     tasks = []
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
         folder = args.folder / args.config / run.name
