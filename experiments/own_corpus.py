@@ -1,0 +1,103 @@
+"""A translator from French to Czech, made of a reader's own files by the command lines of the book.
+
+    python experiments/own_corpus.py --files multi30k
+
+The library has no name for these files: train, val and test_2016_flickr of Multi30k, task 1, each as NAME.fr.gz and
+NAME.cs.gz (https://github.com/multi30k/dataset, data/task1/raw). The settings were fixed before the run, and the test
+files are read once, at its end.
+"""
+
+import argparse
+import contextlib
+import hashlib
+import io
+import json
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+from transformer_lib.data.corpora import data_folder
+from transformer_lib.data.own_corpus import TextPairs
+from transformer_lib.run import cli
+from transformer_lib.run.run_config import RunConfig
+from transformer_lib.run.training_run import read_corpus
+from transformer_lib.run.translator import Translator
+from workshop.lab.provenance import RESULTS, provenance, write_result
+
+NAME = "own_corpus"
+TEST = ["test_2016_flickr.fr.gz", "test_2016_flickr.cs.gz"]
+TRAIN = (
+    "--data train.fr.gz train.cs.gz --validation val.fr.gz val.cs.gz --source fr --target cs --clean "
+    "--vocabulary-size 6000 --model num_layers=2 d_model=256 d_ff=512 num_heads=4 d_k=64 d_v=64 p_drop=0.1 "
+    "--training num_steps=2000 batch_tokens=2500 warmup_steps=800"
+)
+EVALUATE = f"--data {' '.join(TEST)} --checkpoint average --beam-size 4"
+SHOWN = 5  # test sentences in the record
+
+
+def command(line: str, files: Path) -> str:
+    """What a command of the library prints, in the folder of the files."""
+    said = io.StringIO()
+    with contextlib.chdir(files), contextlib.redirect_stdout(said):
+        if status := cli.main(shlex.split(line)):
+            raise SystemExit(status)
+    return said.getvalue().replace(f"{files.resolve()}/", "")
+
+
+def make_translator(folder: Path, files: Path, train: str = TRAIN) -> dict[str, Any]:
+    """Train, or go on with it, and evaluate."""
+    resume = " --resume" if (folder / "checkpoints").exists() else ""
+    hypotheses = folder / "hypotheses.txt"
+    where = shlex.quote(str(folder.resolve()))
+    output = f"--output {shlex.quote(str(hypotheses.resolve()))}"
+    command(f"train {where} {train}{resume}", files)
+    evaluated = command(f"evaluate {where} {EVALUATE} {output}", files)
+    corpus = read_corpus(RunConfig.read(folder))
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    validated = [line for line in lines if "val_perplexity" in line]
+    pairs, translations = list(TextPairs([files / name for name in TEST])), hypotheses.read_text("utf-8").splitlines()
+    examples = list(zip(pairs, translations, strict=True))[:: len(pairs) // SHOWN][:SHOWN]
+    return {
+        "commands": [f"train runs/mine {train}", f"evaluate runs/mine {EVALUATE}"],
+        "evaluated": evaluated.splitlines(),
+        "pairs": {"training": len(corpus), "validation": len(corpus.held_out), "left out": corpus.dropped},
+        "steps": lines[-1]["step_num"],
+        "seconds_in_steps": round(sum(line["seconds"] for line in lines)),
+        "validation": {
+            "step_num": [line["step_num"] for line in validated],
+            "perplexity": [round(line["val_perplexity"], 4) for line in validated],
+        },
+        "examples": [
+            {"source": source, "reference": reference, "translation": translation}
+            for (source, reference), translation in examples
+        ],
+    }
+
+
+def main() -> None:
+    """Make the translator; write the result and the translations of the test file."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--files", type=Path, help="their folder (default: multi30k among the corpora)")
+    parser.add_argument("--folder", type=Path, default=Path(f"checkpoints/{NAME}"), help="of the run")
+    args = parser.parse_args()
+    started = time.monotonic()
+    files = args.files or data_folder() / "multi30k"
+    args.folder.mkdir(parents=True, exist_ok=True)
+    made = make_translator(args.folder, files)
+    names = [f"{split}.{language}.gz" for split in ("train", "val", "test_2016_flickr") for language in ("fr", "cs")]
+    result = {
+        "what": "a translator from French to Czech, from six text files by two command lines",
+        "data": "Multi30k task 1 raw: train to learn, val to watch, test_2016_flickr scored once, after training",
+        "sha256": {name: hashlib.sha256((files / name).read_bytes()).hexdigest() for name in names},
+        "vocabulary": len(Translator.untrained(args.folder).target_tokenizer),
+        **made,
+        **provenance(0, time.monotonic() - started),
+    }
+    print("written to", write_result(NAME, result))
+    (RESULTS / NAME).mkdir(exist_ok=True)
+    (RESULTS / NAME / "hypotheses.cs.txt").write_bytes((args.folder / "hypotheses.txt").read_bytes())
+
+
+if __name__ == "__main__":
+    main()
