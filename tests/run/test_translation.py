@@ -38,6 +38,12 @@ def test_the_larger_the_beam_the_fewer_sentences_are_translated_together(beam_si
     assert max(seen) == together
 
 
+def test_one_string_in_place_of_a_list_is_refused():
+    tokenizer = WordTokenizer.train(["a b c d e f g h i"])
+    with pytest.raises(TypeError, match="sentences must be a list, got the string 'a b'; put it in brackets"):
+        list(translate(model(vocabulary_size=13), "a b", tokenizer, tokenizer))
+
+
 def test_translate_gives_every_line_its_own_answer():
     tokenizer = WordTokenizer.train(["a b c d e f g"])
     m = model(vocabulary_size=len(tokenizer))

@@ -37,7 +37,12 @@ def translate(
     Args:
         batch_size: sentences decoded together; fewer where a beam has more than 16 candidates.
         beam_size, alpha: of the beam search; a beam_size of 1 decodes greedily.
+
+    Raises:
+        TypeError: one string in place of a list, whose letters would be the sentences.
     """
+    if isinstance(sentences, str):
+        raise TypeError(f"sentences must be a list, got the string {sentences[:20]!r}; put it in brackets")
     check_beam_size(beam_size)
     batch_size = max(1, min(batch_size, LARGEST_BEAM // beam_size))
     device = next(model.parameters()).device
