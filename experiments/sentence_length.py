@@ -3,7 +3,7 @@
     TRANSFORMER_LIB_DATA=... python experiments/sentence_length.py
 
 Of the translations of Multi30k that multi30k.py recorded, decoded with the beam chosen on the validation set; and of
-the translators that come with the package, which translate the test part of Tatoeba here, in 8 bits, with the beam that
+the translators that come with the package, which translate the test part of Tatoeba here, with the beam that
 their records name. A reference is as long as its words in BLEU's tokenization 13a.
 """
 

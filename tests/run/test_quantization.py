@@ -7,12 +7,19 @@ from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.run.quantization import dequantize, quantize
 
 
-@given(rows=st.integers(1, 5), columns=st.integers(1, 9), exponent=st.integers(-20, 20), seed=st.integers(0, 99))
-def test_no_weight_moves_by_more_than_half_a_step_of_its_row(rows, columns, exponent, seed):
+@given(
+    rows=st.integers(1, 5),
+    columns=st.integers(1, 9),
+    exponent=st.integers(-20, 20),
+    seed=st.integers(0, 99),
+    largest=st.sampled_from([(8, 127), (7, 63), (2, 1)]),
+)
+def test_no_weight_moves_by_more_than_half_a_step_of_its_row(rows, columns, exponent, seed, largest):
     weight = torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed)) * 2.0**exponent
-    restored = dequantize(quantize({"w": weight}))["w"]
+    bits, integers = largest
+    restored = dequantize(quantize({"w": weight}, bits))["w"]
     for row, row_restored in zip(weight.tolist(), restored.tolist(), strict=True):
-        step = max(abs(w) for w in row) / 127
+        step = max(abs(w) for w in row) / integers
         assert all(abs(a - b) <= step * 0.5001 for a, b in zip(row, row_restored, strict=True))
         assert max(map(abs, row_restored)) == pytest.approx(max(map(abs, row)))
 
@@ -40,6 +47,19 @@ def test_a_model_becomes_a_quarter_of_its_size_and_computes_nearly_the_same():
         after = model(source, target_input)
     assert not torch.equal(before, after)
     torch.testing.assert_close(after, before, rtol=0, atol=0.05 * float(before.std()) + 0.02)
+
+
+def test_packing_again_in_as_many_bits_changes_nothing():
+    packed = quantize({"w": torch.randn(4, 30)}, bits=7)
+    again = quantize(dequantize(packed), bits=7)
+    assert torch.equal(again["w"], packed["w"])
+    assert packed["w"].abs().max() == 63
+
+
+@pytest.mark.parametrize("bits", [1, 9])
+def test_other_bits_are_refused(bits):
+    with pytest.raises(ValueError, match=f"bits = {bits}; a weight has 2 to 8"):
+        quantize({}, bits)
 
 
 def test_missing_scales_are_named():

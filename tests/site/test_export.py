@@ -2,7 +2,6 @@
 
 import base64
 import gzip
-import hashlib
 import json
 import random
 import re
@@ -28,6 +27,7 @@ from transformer_lib.decoding import greedy_decode, hypothesis_attention
 from transformer_lib.evaluation import exact_match
 from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names
 from workshop.site import book_live, export_onnx
+from workshop.site.export_onnx import sha256
 from workshop.site.surgery import operated
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,20 +37,22 @@ AS_TRAINED = Switches()
 every_translator = pytest.mark.parametrize("name", pretrained_names())
 
 
-def sha256(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+@cache
+def graph(name):
+    """The exported file of a translator, unpacked."""
+    return gzip.decompress(export_onnx.stored(name).read_bytes())
 
 
 @cache
-def session(path):
+def session(content):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def run(path, source, target_input, switches=AS_TRAINED):
+def run(content, source, target_input, switches=AS_TRAINED):
     """The outputs of the graph by name, as tensors."""
-    names = [output.name for output in session(path).get_outputs()]
+    names = [output.name for output in session(content).get_outputs()]
     gates = [[float((name, head) not in switches.off) for head in range(4)] for name in names[1:]]
     inputs = {
         "source": source.numpy(),
@@ -59,7 +61,7 @@ def run(path, source, target_input, switches=AS_TRAINED):
         "score_factor": np.array(switches.scores, np.float32),
         "position_factor": np.array(switches.positions, np.float32),
     }
-    found = session(path).run(None, inputs)
+    found = session(content).run(None, inputs)
     return dict(zip(names, map(torch.from_numpy, found), strict=True))
 
 
@@ -72,31 +74,32 @@ def sentences(name, count):
     return [example["source"] for example in recorded["examples"]][:count]
 
 
-def greedy(path, source, limit):
+def greedy(content, source, limit):
     tokens = [1]
     while len(tokens) <= limit and (tokens[-1] != 2 or len(tokens) == 1):
-        logits = run(path, source, torch.tensor([tokens]))["logits"][0]
+        logits = run(content, source, torch.tensor([tokens]))["logits"][0]
         logits[0] = -torch.inf  # <pad> is not a word
         tokens.append(int(logits.argmax()))
     return tokens[1:]
 
 
 def test_every_translator_of_the_package_is_exported():
-    assert sorted(ORIGIN) == pretrained_names() == sorted(path.stem for path in LIVE.glob("*.onnx"))
+    exported = sorted(path.name.removesuffix(".onnx.gz") for path in LIVE.glob("*.onnx.gz"))
+    assert sorted(ORIGIN) == pretrained_names() == exported
 
 
 @every_translator
 def test_the_files_are_those_on_record_and_small(name):
-    assert sha256(LIVE / f"{name}.onnx") == ORIGIN[name]["sha256"]
+    assert sha256(graph(name)) == ORIGIN[name]["sha256"]
     stale = f"the weights have changed: run workshop/site/export_onnx.py {name}"
-    assert sha256(PRETRAINED / name / "model.safetensors") == ORIGIN[name]["weights_sha256"], stale
-    assert (LIVE / f"{name}.onnx").stat().st_size < 5_000_000
+    assert sha256((PRETRAINED / name / "model.safetensors").read_bytes()) == ORIGIN[name]["weights_sha256"], stale
+    assert export_onnx.stored(name).stat().st_size < 4_000_000
 
 
 @every_translator
-def test_the_8_bit_weights_are_carried_over_exactly(name):
-    graph = onnx.load(LIVE / f"{name}.onnx").graph
-    found = {i.name.removeprefix("model.").removesuffix(".int8"): i for i in graph.initializer}
+def test_the_integers_and_scales_are_carried_over_exactly(name):
+    initializers = onnx.load_from_string(graph(name)).graph.initializer
+    found = {i.name.removeprefix("model.").removesuffix(".int8"): i for i in initializers}
     packed = load_file(PRETRAINED / name / "model.safetensors")
     for key, expected in packed.items():
         np.testing.assert_array_equal(numpy_helper.to_array(found[key]), expected)
@@ -104,7 +107,7 @@ def test_the_8_bit_weights_are_carried_over_exactly(name):
 
 @every_translator
 def test_the_files_name_no_folder_of_the_machine_that_wrote_them(name):
-    content = (LIVE / f"{name}.onnx").read_bytes()
+    content = graph(name)
     own = [str(folder).encode() for folder in (ROOT, Path.home(), Path(sys.prefix), Path(tempfile.gettempdir()))]
     assert not any(path in content for path in own)
     # Of other machines: files of Python, with which exporters mark where an operation was traced, and usual folders.
@@ -120,7 +123,7 @@ def test_logits_and_weights_equal_the_librarys(name):
         target_input = torch.cat([torch.ones(rows, 1).long(), torch.randint(3, size, (rows, target_length - 1))], 1)
         with torch.no_grad(), record_attention(model) as weights:
             logits = model(source, target_input)[:, -1]
-        found = run(LIVE / f"{name}.onnx", source, target_input)
+        found = run(graph(name), source, target_input)
         torch.testing.assert_close(found.pop("logits"), logits, atol=1e-3, rtol=0)
         assert found.keys() == weights.keys()
         for key, expected in weights.items():
@@ -133,11 +136,11 @@ def test_each_switch_computes_what_edited_weights_compute_on_50_sentences(name):
     translator = Translator.load(name)
     pairs = translator.encode([(text, text) for text in sentences(name, 50)])
     batch = make_batch([(source, target[:6]) for source, target in pairs], translator.model.config.pad_id)
-    trained = run(LIVE / f"{name}.onnx", batch.source, batch.target_input)["logits"]
+    trained = run(graph(name), batch.source, batch.target_input)["logits"]
     for switches in settings(translator.model):
         with torch.no_grad(), edited(translator.model, switches) as model, record_attention(model) as weights:
             logits = model(batch.source, batch.target_input)[:, -1]
-        found = run(LIVE / f"{name}.onnx", batch.source, batch.target_input, switches)
+        found = run(graph(name), batch.source, batch.target_input, switches)
         changed = found.pop("logits")
         torch.testing.assert_close(changed, logits, atol=1e-3, rtol=0, msg=lambda m, s=switches: f"{s}: {m}")
         assert (changed - trained).abs().max() > 0.01, switches
@@ -178,8 +181,8 @@ def test_the_hundred_are_test_sentences_and_what_the_model_writes(name):
 def test_padding_is_no_key():
     name = "number_words_en_de"
     source, target_input = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 9, 8]])
-    alone = run(LIVE / f"{name}.onnx", source, target_input)
-    padded = run(LIVE / f"{name}.onnx", torch.nn.functional.pad(source, (0, 3)), target_input)
+    alone = run(graph(name), source, target_input)
+    padded = run(graph(name), torch.nn.functional.pad(source, (0, 3)), target_input)
     torch.testing.assert_close(padded["logits"], alone["logits"], atol=1e-4, rtol=0)
     assert not padded["decoder.1.cross"][..., 4:].any()
 
@@ -187,7 +190,7 @@ def test_padding_is_no_key():
 @every_translator
 def test_the_script_that_the_page_loads_holds_the_very_file(name):
     content = json.loads(book_live.payloads()[name].removeprefix(f'LiveTranslator.receive("{name}",').rstrip(");\n"))
-    assert gzip.decompress(base64.b64decode(content["onnx"])) == (LIVE / f"{name}.onnx").read_bytes()
+    assert gzip.decompress(base64.b64decode(content["onnx"])) == graph(name)
     assert content["longest"] == ORIGIN[name]["longest"]
 
 
@@ -199,13 +202,13 @@ def test_the_runtime_is_the_pinned_one():
 @pytest.mark.deep
 @every_translator
 def test_greedy_decoding_writes_the_same_50_sentences(name):
-    translator, path = Translator.load(name), LIVE / f"{name}.onnx"
+    translator, content = Translator.load(name), graph(name)
     for i, sentence in enumerate(sentences(name, 50)):
         source = torch.tensor([[*translator.source_tokenizer.encode(sentence), 2]])
         expected = greedy_decode(translator.model, source)[0].tolist()
-        assert greedy(path, source, limit=len(source[0]) + 50) == expected, sentence
+        assert greedy(content, source, limit=len(source[0]) + 50) == expected, sentence
         if i == 0:
-            last = run(path, source, torch.tensor([[1, *expected[:-1]]]))
+            last = run(content, source, torch.tensor([[1, *expected[:-1]]]))
             for key, weights in hypothesis_attention(translator.model, source, expected).items():
                 torch.testing.assert_close(last[key], weights, atol=1e-3, rtol=0)
 
@@ -222,11 +225,11 @@ def test_the_exporter_writes_the_same_file_again(tmp_path):
     environment = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program, path], check=True, env=environment, capture_output=True)
     source, target_input = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 9, 8]])
-    again, recorded = (run(p, source, target_input) for p in (path, LIVE / f"{name}.onnx"))
+    again, recorded = (run(content, source, target_input) for content in (path.read_bytes(), graph(name)))
     for key, expected in recorded.items():
         torch.testing.assert_close(again[key], expected, atol=1e-5, rtol=0)
     if all(version(package) == wanted for package, wanted in ORIGIN[name]["versions"].items()):
-        assert sha256(path) == ORIGIN[name]["sha256"]
+        assert sha256(path.read_bytes()) == ORIGIN[name]["sha256"]
 
 
 def test_an_unknown_name_is_refused(monkeypatch):

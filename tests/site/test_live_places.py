@@ -65,7 +65,7 @@ def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
     go(page, origins, place)
     urls = page.evaluate("performance.getEntriesByType('resource').map(entry => entry.name.split('?')[0])")
     assert {Path(file).name for file in place.files} <= {*PAYLOADS, "ort.wasm.min.js"}
-    assert [url for url in urls if url.endswith((*PAYLOADS, "ort.wasm.min.js", ".onnx", ".wasm"))] == []
+    assert [url for url in urls if url.endswith((*PAYLOADS, "ort.wasm.min.js", ".onnx.gz", ".wasm"))] == []
     assert any("/live/runtime.js" in url for url in urls)
     bytes_ = size(*place.files)
     said = f"{bytes_ / 1e6:.1f} MB" if place is LIVE else f"{round(bytes_ / 1000):,} kB"

@@ -64,9 +64,9 @@ class Translator:
         }
         write_file(folder / DESCRIPTION, sealed(described))
 
-    def pack(self, folder: Path) -> None:
-        """Write everything, the weights in 8 bits: a quarter of their size, and close to what they were."""
-        packed = quantize({name: weight.contiguous() for name, weight in self.model.state_dict().items()})
+    def pack(self, folder: Path, bits: int = 8) -> None:
+        """Write everything, the weights in 8 bits or fewer: a quarter of their size, and close to what they were."""
+        packed = quantize({name: weight.contiguous() for name, weight in self.model.state_dict().items()}, bits)
         self.save(folder, weights=digest(packed))
         with whole(folder / MODEL) as part:
             save_file(packed, part)

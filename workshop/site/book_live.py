@@ -100,7 +100,7 @@ def payloads() -> dict[str, str]:
             "hundred": hundred(name),
             "source_tokenizer": tokenizer(described["source_tokenizer"]),
             "target_tokenizer": tokenizer(target),
-            "onnx": letters(gzip.compress((STATIC / "live" / f"{name}.onnx").read_bytes(), 9, mtime=0)),
+            "onnx": letters((STATIC / "live" / f"{name}.onnx.gz").read_bytes()),
         }
         found[name] = script(name, content)
     return found
@@ -123,7 +123,7 @@ def page_html(static: str) -> str:
         for i, (name, words) in enumerate(TRANSLATORS.items())
     )
     template = Template(TEMPLATE.read_text("utf-8"))
-    files = ", ".join(f'<a href="{static}live/{name}.onnx">{name}.onnx</a>' for name in TRANSLATORS)
+    files = ", ".join(f'<a href="{static}live/{name}.onnx.gz">{name}.onnx.gz</a>' for name in TRANSLATORS)
     return template.substitute(static=static, choices=choices, files=files, runtime_bytes=sizes["onnxruntime"])
 
 

@@ -14,7 +14,12 @@
       "Dieses Buch ist so leicht, dass sogar ein Kind es lesen kann.",
       "Der Bundesrat hat das Gesetz abgelehnt.",
     ],
-    tatoeba_en_de: ["How old are you?", "I read a book yesterday.", "The senate rejected the bill."],
+    tatoeba_en_de: [
+      "How old are you?",
+      "The cat that is sleeping on the table belongs to my sister.",
+      "The cat that sleeps on the table belongs to my sister.",
+      "The senate rejected the bill.",
+    ],
     parser_en_en: [
       "the girl saw the king with a telescope",
       "the girl saw the king with a beard",
