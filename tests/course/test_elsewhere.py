@@ -75,7 +75,7 @@ def grader_of(archive: Path, folder: Path) -> Path:
 
 # What each is, and the exercises of the chapter on attention whose points it loses; the whole zoo goes through `make
 # grade` in test_grading.py.
-ROWS = {"right": (), "edited-tests": ("ex-attention-write",), "not-json": zoo.ALL_OF_IT, "nothing": zoo.ALL_OF_IT}
+ROWS = {"right": (), "edited-tests": ("ex-attention-write",), "nothing": zoo.ALL_OF_IT}
 
 
 @pytest.mark.deep
