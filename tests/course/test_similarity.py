@@ -62,7 +62,6 @@ def test_only_what_a_student_wrote_is_compared(graded: Path) -> None:
 
 
 def test_without_submissions_it_says_what_to_do_first(graded: Path) -> None:
-    put(graded / "release" / "masks" / "masks.ipynb", STARTER)
     with pytest.raises(ValueError, match="holds no submission of 'masks': run `make grade` first"):
         answers(graded, "masks")
 

@@ -457,3 +457,10 @@ def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:
 def test_a_class_list_that_cannot_be_read_says_where(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         read_class(table_of_the_class(tmp_path, text))
+
+
+def test_a_class_list_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:
+    file = table_of_the_class(tmp_path, "")
+    file.write_bytes("student\nMüller\n".encode("latin-1"))
+    with pytest.raises(ValueError, match=re.escape(f"{file} is not UTF-8: save it as CSV UTF-8")):
+        read_class(file)

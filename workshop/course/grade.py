@@ -15,6 +15,7 @@ that is printed says so, and what that means.
 """
 
 import argparse
+import hashlib
 import os
 import sys
 import time
@@ -59,6 +60,18 @@ def sandbox() -> str:
     return "a sandbox that sees no other file, no network"
 
 
+def keep_key(root: Path, key: bytes) -> None:
+    """Note the key of a class in its folder of marks; without it a later run would take right answers for wrong."""
+    noted, digest = root / "class-key.sha256", hashlib.sha256(key).hexdigest()
+    if noted.exists() and noted.read_text("utf-8") != digest:
+        raise SystemExit(
+            f"error: {root} was graded with the key of a class: name it again (--class … --variants …), "
+            "or name another folder for the marks (OUT=…)."
+        )
+    if key:
+        noted.write_text(digest, "utf-8")
+
+
 def run(
     folder: Path,
     assignments: Path,
@@ -94,6 +107,7 @@ def run(
                 "Name another folder for the marks (OUT=…), or move the submissions."
             )
     the_course.root.mkdir(parents=True, exist_ok=True)
+    keep_key(the_course.root, key)
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
     by_chapter: dict[str, list[Submission]] = {}
     for one in submissions:

@@ -13,6 +13,7 @@ find_the_bugs one for each bug and one of everything.
 """
 
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -64,7 +65,8 @@ def limited() -> None:
     """Limits of a child process, where the system knows them: memory, and no core file."""
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with contextlib.suppress(ValueError, OSError):  # macOS bounds no address space
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

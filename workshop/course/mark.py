@@ -75,6 +75,7 @@ def serve(options: list[str]) -> None:
     # nbgrader's pages would bind the cookie of the login to their own address, and the marks go to another.
     settings.IdentityProvider.cookie_options = {"path": "/"}
     settings.ServerApp.open_browser = True
+    settings.ServerApp.answer_yes = True  # Ctrl-C stops the form, unasked: marks are saved as they are typed
     settings.ServerApp.terminals_enabled = False
     settings.ServerApp.allow_root = True
     server = ServerApp.instance(config=settings)

@@ -66,10 +66,10 @@ def answers(root: Path, chapter: str) -> dict[str, str]:
     Raises:
         ValueError: nothing of this chapter was graded.
     """
-    starters = written(root / "release" / chapter / f"{chapter}.ipynb").items()
     files = {path.parent.parent.name: path for path in sorted(root.glob(f"submitted/*/{chapter}/{chapter}.ipynb"))}
     if not files:
         raise ValueError(f"{root} holds no submission of {chapter!r}: run `make grade` first, or name its folder")
+    starters = written(root / "release" / chapter / f"{chapter}.ipynb").items()
     files[SOLUTION] = root / "source" / chapter / f"{chapter}.ipynb"
     new = {
         name: [text for cell, text in written(path).items() if (cell, text) not in starters]

@@ -14,19 +14,22 @@ def read(path: Path) -> list[str]:
     """The students in a file.
 
     Raises:
-        ValueError: the column is missing, or a student stands there twice.
+        ValueError: the file is not UTF-8, the column is missing, or a student stands there twice.
     """
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        table = csv.DictReader(file)
-        if "student" not in (table.fieldnames or []):
-            found = ", ".join(table.fieldnames or []) or "none"
-            raise ValueError(f"{path} needs the column student, separated by commas; it has: {found}")
-        students: list[str] = []
-        for row in table:
-            student = (row["student"] or "").strip().removeprefix("Participant ")
-            if student in students:
-                raise ValueError(f"{path}, line {table.line_num}: {student} stands there twice")
-            students += [student] if student else []
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8: save it as CSV UTF-8") from None
+    table = csv.DictReader(text.splitlines(keepends=True))
+    if "student" not in (table.fieldnames or []):
+        found = ", ".join(table.fieldnames or []) or "none"
+        raise ValueError(f"{path} needs the column student, separated by commas; it has: {found}")
+    students: list[str] = []
+    for row in table:
+        student = (row["student"] or "").strip().removeprefix("Participant ")
+        if student in students:
+            raise ValueError(f"{path}, line {table.line_num}: {student} stands there twice")
+        students += [student] if student else []
     return students
 
 
