@@ -29,7 +29,7 @@ def attention_axes(
     Raises:
         ValueError: a name that record_attention does not give.
     """
-    read = ["<bos>", *written[:-1]]
+    read = ["<bos>", *written][: len(written)]
     steps = [f"{old} → {new}" for old, new in zip(read, written, strict=True)]
     match name.split("."):
         case ["encoder", _, "self"]:

@@ -13,10 +13,14 @@ Activation = Literal["relu", "gelu", "silu"]
 Precision = Literal["fp32", "bf16"]
 
 
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)  # no NumPy integer, which JSON cannot keep
+
+
 def check_positive(**sizes: int) -> None:
     """Raise ValueError for the first size that is not an integer of at least 1."""
     for name, value in sizes.items():
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        if not _is_integer(value) or value < 1:
             raise ValueError(f"{name} = {value!r} must be an integer of at least 1")
 
 
@@ -101,7 +105,7 @@ class TransformerConfig:
         special = {name: getattr(self, name) for name in ("pad_id", "bos_id", "eos_id")}
         smallest = min(self.vocabulary_size, self.source_vocabulary_size or self.vocabulary_size)
         for name, value in special.items():
-            if not isinstance(value, int) or not 0 <= value < smallest:
+            if not _is_integer(value) or not 0 <= value < smallest:
                 limit = f"at least 0 and less than the vocabulary's size, {smallest}"
                 raise ValueError(f"{name} = {value!r} must be an integer of {limit}")
         for name in ("attention_bias", "tied_output", "output_bias"):
@@ -172,8 +176,8 @@ class TrainingConfig:
         check_choice(Precision, precision=self.precision)
         if not isinstance(self.compile, bool):
             raise ValueError(f"compile = {self.compile!r} must be True or False")
-        if not isinstance(self.seed, numbers.Integral):
-            raise ValueError(f"seed = {self.seed!r} must be an integer")
+        if not _is_integer(self.seed) or not -(2**63) <= self.seed < 2**63:
+            raise ValueError(f"seed = {self.seed!r} must be an integer of at most 63 bits")
 
 
 AnyConfig = TypeVar("AnyConfig", TransformerConfig, TrainingConfig)

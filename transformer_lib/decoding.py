@@ -106,10 +106,10 @@ def length_penalty(length: int, alpha: Alpha) -> float:
 
 
 def check_alpha(alpha: Alpha) -> None:
-    """Raise ValueError unless alpha is a finite number of at least 0, or "length"."""
-    if alpha == "length" or (isinstance(alpha, numbers.Real) and 0 <= alpha < math.inf):
+    """Raise ValueError unless alpha is a number from 0 to 100, or "length"."""
+    if alpha == "length" or (isinstance(alpha, numbers.Real) and 0 <= alpha <= 100):  # more would overflow
         return
-    wanted = "must be a number of at least 0, or 'length'; the paper's is 0.6"
+    wanted = "must be a number from 0 to 100, or 'length'; the paper's is 0.6"
     raise ValueError(f"alpha = {alpha!r} {wanted}")
 
 
@@ -207,8 +207,10 @@ def hypothesis_attention(
     Raises:
         ValueError: no tokens, more than one sentence, or ids that the model refuses.
     """
-    if len(source) != 1 or len(tokens) == 0:
-        raise ValueError(f"source has {len(source)} sentences and there are {len(tokens)} tokens; give one and some")
+    if len(source) != 1:
+        raise ValueError(f"source has {len(source)} sentences; give the one that was translated")
+    if len(tokens) == 0:
+        raise ValueError("there are no tokens; give those of a hypothesis, at least one")
     target_input = torch.tensor([[model.config.bos_id, *map(int, tokens[:-1])]], device=source.device)
     with evaluation_mode(model), record_attention(model) as weights:
         model(source, target_input)

@@ -45,7 +45,7 @@ def check_ids(name: str, tokens: Tensor, vocabulary_size: int, dim: int = 2) -> 
     if tokens.dim() != dim or tokens.dtype != torch.int64:
         raise ValueError(
             f"{name} has shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
-            "token ids have shape (batch, length) and dtype torch.int64"
+            f"token ids have {dim} {'axis' if dim == 1 else 'axes'} and dtype torch.int64"
         )
     bad = (tokens < 0) | (tokens >= vocabulary_size)
     if bad.any():

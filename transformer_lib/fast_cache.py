@@ -36,22 +36,21 @@ def speed_up_decoding(model: Transformer) -> None:
 def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
     """A PackedCache where its products are all that the decoder computes, else the plain DecoderCache.
 
-    Classes of the reader's own, hooks, recorded weights, dropout and gradients compute more, pre-norm and biases of the
-    attention something else.
+    It cannot reproduce classes of the reader's own, hooks, recorded weights, dropout, gradients, pre-norm and biases of
+    the attention.
     """
     parts = [part for part in model.decoder.modules() if not isinstance(part, nn.Dropout)]
-    known = type(model) is Transformer and all(
-        type(part) in PACKED_PARTS and not part._forward_hooks and not part._forward_pre_hooks for part in parts
-    )
+    known = type(model) is Transformer and all(type(part) in PACKED_PARTS for part in parts)
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
     recorded = any(isinstance(part, MultiHeadAttention) and part.recorder for part in parts)
     paper = model.config.norm_order == "post" and not model.config.attention_bias
-    if not known or not paper or recorded or model.decoder.training or torch.is_grad_enabled():
+    if not known or hooked or not paper or recorded or model.decoder.training or torch.is_grad_enabled():
         return DecoderCache(model, source, model.encode(source), limit, beams)
     return PackedCache(model, source, encode_by_length(model, source), limit, beams)
 
 
 def encode_by_length(model: Transformer, source: SourceIds) -> Memory:
-    """The memory of `model.encode`, on a CPU from some sentences of like length at a time; padding costs as words do.
+    """The memory of `model.encode`, on a CPU some sentences of like length at a time: padding costs as words do.
 
     Where every sentence of a part has padding, the memory is zero. Raises as `encode` does.
     """

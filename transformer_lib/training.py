@@ -16,6 +16,8 @@ from .run.distributed import gradient_sync, processes, replica, sum_over_process
 from .shapes import Scalar
 from .transformer import Transformer
 
+DIVERGED = "training diverged; lower rate_factor or raise warmup_steps"
+
 
 def learning_rate(
     step_num: int,
@@ -43,7 +45,7 @@ def learning_rate(
 
 
 def adam(model: Transformer, config: TrainingConfig) -> torch.optim.Adam:
-    """Adam with β1 = 0.9, β2 = 0.98, ε = 1e-9. Source: section 5.3 [adam]."""
+    """Adam with β1, β2 and ε of the config; the paper has 0.9, 0.98 and 1e-9. Source: section 5.3 [adam]."""
     betas = (config.beta1, config.beta2)
     return torch.optim.Adam(
         model.parameters(),
@@ -135,8 +137,7 @@ def train(
         step_loss = total.item()  # waits for the device
         if not math.isfinite(step_loss):
             problem = f"step {step_num} has loss {step_loss} at rate {rate:.3g}"
-            remedy = "lower rate_factor or raise warmup_steps"
-            raise FloatingPointError(f"{problem}: training diverged; {remedy}")
+            raise FloatingPointError(f"{problem}: {DIVERGED}")
         if config.max_grad_norm is not None:
             weights = model.parameters()
             torch.nn.utils.clip_grad_norm_(weights, config.max_grad_norm)

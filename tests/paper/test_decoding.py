@@ -274,8 +274,10 @@ def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
             own, cross = (found[f"decoder.{layer}.{role}"] for role in ("self", "cross"))
             torch.testing.assert_close(own[:, :, i, : i + 1], step[f"decoder.{layer}.self"][:, :, 0])
             torch.testing.assert_close(cross[:, :, i], step[f"decoder.{layer}.cross"][:, :, 0])
-    with pytest.raises(ValueError, match="source has 2 sentences and there are 0 tokens; give one and some"):
-        hypothesis_attention(m, source.repeat(2, 1), [])
+    with pytest.raises(ValueError, match="source has 2 sentences; give the one that was translated"):
+        hypothesis_attention(m, source.repeat(2, 1), [3])
+    with pytest.raises(ValueError, match="there are no tokens; give those of a hypothesis, at least one"):
+        hypothesis_attention(m, source, [])
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
@@ -288,7 +290,7 @@ def test_a_beam_of_no_candidates_or_a_negative_alpha_is_refused():
     with pytest.raises(ValueError, match="beam_size = 0 must be an integer of at least 1"):
         beam_search(model(), SOURCE, beam_size=0)
     with pytest.raises(
-        ValueError, match=r"alpha = -1.0 must be a number of at least 0, or 'length'; the paper's is 0.6"
+        ValueError, match=r"alpha = -1.0 must be a number from 0 to 100, or 'length'; the paper's is 0.6"
     ):
         beam_search(model(), SOURCE, alpha=-1.0)
 

@@ -83,11 +83,15 @@ def hook(m):
     m.decoder.layers[0].cross_attention.register_forward_hook(lambda *_: None)
 
 
+def encoder_hook(m):
+    m.encoder.register_forward_hook(lambda *_: None)
+
+
 def pre_hook(m):
     m.decoder.layers[0].register_forward_pre_hook(lambda *_: None)
 
 
-@pytest.mark.parametrize("change", [own_part, own_model, hook, pre_hook, nn.Module.train])
+@pytest.mark.parametrize("change", [own_part, own_model, hook, encoder_hook, pre_hook, nn.Module.train])
 def test_a_decoder_that_computes_more_than_its_weights_tell_has_the_plain_cache(change):
     m = model()
     speed_up_decoding(m)

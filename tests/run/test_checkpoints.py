@@ -189,7 +189,7 @@ def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path, read):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 4}, "its format is 4, not 3; use the library that wrote it"),
+        ({"format": 4}, " has format 4, and this library reads 2 and 3: use the one that wrote it"),
         ({"config": None}, DAMAGED),
         ({"config": {"d_modle": 8}}, "is a checkpoint from another config: vocabulary_size is None there, 13 here"),
         ({"optimizer": {"kind": "Adam"}}, DAMAGED + "it lacks 'param_groups'"),

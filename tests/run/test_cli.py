@@ -126,10 +126,10 @@ def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "beam 2, alpha length\n" in out
     assert re.search(r"precisions = [\d./]+, brevity penalty [01]\.\d+, length ratio \d+\.\d+", out)
-    for alpha in ("-1", "nan", "short"):
+    for alpha in ("-1", "nan", "short", "500"):
         with pytest.raises(SystemExit):
             run("evaluate", translator, "--alpha", alpha)
-        assert f"argument --alpha: '{alpha}' is no number of at least 0, nor 'length'" in capsys.readouterr().err
+        assert f"argument --alpha: '{alpha}' is no number from 0 to 100, nor 'length'" in capsys.readouterr().err
     assert run("evaluate", translator, "--beam-size", 0) == 2
     assert "beam_size = 0 must be an integer of at least 1" in capsys.readouterr().err
     assert run("translate", translator, "--beam-size", 1_000_000) == 2
@@ -573,7 +573,10 @@ def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_pat
         (["--model", "num_head=4"], "error: unknown key 'num_head' for TransformerConfig; did you mean 'num_heads'?"),
         (["--training", "steps=4"], "error: unknown key 'steps' for TrainingConfig; did you mean 'num_steps'?"),
         (["--model", "d_model"], "error: 'd_model' is not a setting; write it as key=value"),
-        (["--model", "vocabulary_size=500"], "error: vocabulary_size: fixed by the tokenizer; see --vocabulary-size"),
+        (
+            ["--model", "vocabulary_size=500"],
+            "error: vocabulary_size: fixed by the tokenizer and --vocabulary-size; leave it out",
+        ),
         (["--model", "p_drop=x"], "error: p_drop = 'x' must be at least 0 and less than 1"),
         (["--validate-every", "0"], "error: validate_every = 0 must be an integer of at least 1"),
         (["--keep-last", "0"], "error: keep_last = 0 must be an integer of at least 1"),

@@ -247,7 +247,10 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
         ({"--source": ["cs"], "--target": ["cs"]}, "source = 'cs', target = 'cs': name two languages"),
         ({"--source": None}, "name the languages of the files: --source fr --target cs (any names)"),
         ({"--vocabulary-size": [8000]}, "vocabulary_size = 8000, but these texts give "),
-        ({"--tokenizer": ["spacy"]}, "spaCy has no rules for the language 'x-roman'; take the tokenizer bpe or space"),
+        (
+            {"--tokenizer": ["spacy"]},
+            "spaCy cannot split words of the language 'x-roman'; take the tokenizer bpe or space",
+        ),
         ({"--validation": ["number_words"]}, "No such file or directory: "),
         ({"--data": ["multi30k"], "--validation": ["x"]}, "multi30k has validation pairs of its own; leave --validat"),
         (
@@ -257,6 +260,10 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
         ({"--data": ["multi30k", "runs/mine"]}, "give one corpus name, or files. Put the run's folder before --data"),
         ({"--max-ratio": [0.5]}, "max_ratio = 0.5 must be at least 1"),
         ({"--max-length": [0]}, "max_length = 0 must be an integer of at least 1"),
+        (
+            {"--max-length": [9]},
+            "--max-length and --max-ratio bound what cleaning leaves; add --clean, or leave them out",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_the_files_leave_nothing_behind(numbers, tmp_path, capsys, changes, message):

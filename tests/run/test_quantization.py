@@ -62,6 +62,12 @@ def test_other_bits_are_refused(bits):
         quantize({}, bits)
 
 
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_weights_of_a_training_that_diverged_are_refused(value):
+    with pytest.raises(ValueError, match="w holds NaN or infinity: the training diverged; pack an earlier checkpoint"):
+        quantize({"w": torch.tensor([[1.0, value]])})
+
+
 def test_missing_scales_are_named():
     packed = quantize({"w": torch.randn(2, 2)})
     del packed["w.scale"]

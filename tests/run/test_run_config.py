@@ -71,7 +71,7 @@ def test_a_resumed_run_keeps_its_training(name):
     [
         ({"keep_last": 0}, "keep_last = 0 must be"),
         ({"patience": 0}, "patience = 0 must be"),
-        ({"model": {"pad_id": 3}}, "pad_id: fixed by the tokenizer; see --vocabulary-size"),
+        ({"model": {"pad_id": 3}}, "pad_id: fixed by the tokenizer and --vocabulary-size; leave it out"),
         ({"model": {"num_head": 3}}, "unknown key 'num_head'"),
         ({"model": {"p_drop": 2.0}}, "p_drop = 2.0 must be"),
     ],

@@ -1,6 +1,7 @@
 """One writer to a folder. (What a run writes, and how it goes on: test_cli.py.)"""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,9 @@ def test_a_second_writer_is_refused_by_name(tmp_path):
     folder = tmp_path / "run"
     with only_writer(folder):
         (folder / "translator.json").touch()
-        with pytest.raises(ValueError, match=f"another run writes into {folder}; wait until it ends, or name another"):
+        with pytest.raises(
+            ValueError, match=re.escape(f"another run writes into {folder}; wait until it ends, or name another")
+        ):
             only_writer(folder).__enter__()
     with only_writer(folder):  # the first has ended
         pass

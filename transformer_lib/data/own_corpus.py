@@ -35,7 +35,7 @@ def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
 
 
 def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
-    """The two sides of each line, both empty where it is blank. Raises ValueError for another without its one tab."""
+    """The two sides of each line, both empty where it is blank. Raises ValueError for another line without one tab."""
     for number, line in enumerate(texts, start=1):
         sides = line.split("\t") if line.strip() else ["", ""]
         if len(sides) != 2:
@@ -120,7 +120,7 @@ class Corpus:
     Args:
         pairs: for training; they can be read again and again.
         held_out: for validation. None: up to HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
-        limits: None: nothing is cleaned. A drawn validation pair never shares a side with a training pair all the same.
+        limits: of cleaning; None: none. Without it too, no drawn validation pair shares a side with a training pair.
         shown: gives the same pairs and shows how many of them were read.
 
     Raises:

@@ -26,7 +26,7 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The sentence up to `<eos>`, without special tokens."""
+        """The sentence up to `<eos>`, without `<pad>` and `<bos>`."""
         ...
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
@@ -195,7 +195,7 @@ def train_tokenizer(kind: str, texts: Iterable[str], language: str | None, vocab
         vocabulary_size: of "bpe"; the other two take every word.
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: an unknown name, or texts too few for the vocabulary of "bpe".
     """
     if kind == "bpe":
         return SubwordTokenizer.train(texts, vocabulary_size)
@@ -227,7 +227,7 @@ def word_splitter(language: str | None, lowercase: bool):
         rules = spacy.blank(language).tokenizer  # the tokenizer alone; no trained model is downloaded
     except ImportError as error:
         raise ValueError(
-            f"spaCy has no rules for the language {language!r}; take the tokenizer bpe or space"
+            f"spaCy cannot split words of the language {language!r}; take the tokenizer bpe or space: {error}"
         ) from error
     return lambda text: [token.text for token in rules(text.lower() if lowercase else text) if not token.is_space]
 

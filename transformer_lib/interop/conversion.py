@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..config import TransformerConfig
 from ..layers import ACTIVATIONS
-from ..transformer import Transformer
+from ..transformer import Transformer, evaluation_mode
 
 
 def converted(
@@ -114,13 +114,8 @@ def _verify(model: Transformer, original: nn.Module, logits: Callable[[Tensor, T
     shape, generator = (2, 2, min(6, config.max_positions)), torch.Generator().manual_seed(0)
     ids = torch.randint(vocabulary - 1, shape, generator=generator)
     ids = (ids + (ids >= config.pad_id)).to(weight.device)  # nowhere padding
-    training = [part for part in original.modules() if part.training]
-    original.eval()  # No copy instead: PyTorch's decoder layer forgets an activation that is a module.
-    try:
+    with evaluation_mode(original):  # No copy instead: PyTorch's decoder layer forgets an activation that is a module.
         expected = logits(*ids)
-    finally:
-        for part in training:
-            part.training = True
     # Rounding in a deep stack stays below this.
     tolerance = max(1e-4, 20 * torch.finfo(weight.dtype).eps) * expected.abs().max()
     if not (model(*ids) - expected).abs().max() <= tolerance:

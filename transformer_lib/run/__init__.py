@@ -1,1 +1,1 @@
-"""What runs the model: seals, checkpoints, many processes, 8 bits, the translator, the command line."""
+"""What runs the model: seals, checkpoints, many processes, quantization, the translator, the command line."""

@@ -125,7 +125,7 @@ class RunCheckpoints:
     """The checkpoints of one run: a folder with `step-000160.safetensors` and the like in it.
 
     Args:
-        keep_last: so many of the newest are kept, and besides them the one of the lowest val_perplexity.
+        keep_last: number of the newest that are kept, besides the one with the lowest val_perplexity.
         translator: the run's translator.json; a checkpoint carries its digest and is loaded beside no other.
     """
 
@@ -301,12 +301,16 @@ def _read(path: Path, verified: bool = True, foreign: bool = False) -> _Content:
         if foreign and not SIGNS & metadata.keys():
             return _Content({}, tensors, {})
         described = unsealed(metadata["checkpoint"])
-        if described["format"] not in READ:
-            raise ValueError(f"its format is {described['format']}, not {FORMAT}; use the library that wrote it")
-        if verified and digest(tensors) != described["tensors"]:
+        known = described["format"] in READ
+        if known and verified and digest(tensors) != described["tensors"]:
             raise ValueError("the tensors are not what their digest says")
     except (SafetensorError, KeyError, ValueError) as error:
         raise _damaged(path, error) from error
+    if not known:
+        read = " and ".join(map(str, sorted(READ)))
+        raise ValueError(
+            f"{path} has format {described['format']}, and this library reads {read}: use the one that wrote it"
+        )
     parts: tuple[dict[str, Tensor], dict[str, Tensor]] = {}, {}
     for name, tensor in tensors.items():
         parts[name.startswith(NO_WEIGHTS)][name] = tensor

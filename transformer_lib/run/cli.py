@@ -45,6 +45,8 @@ def run_train(args: argparse.Namespace) -> None:
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
     config = before.changed(settings, _assignments(args.model), _assignments(args.training))
     config = before.resumed(config) if resume else config
+    if not config.clean and (args.max_length is not None or args.max_ratio is not None):
+        raise ValueError("--max-length and --max-ratio bound what cleaning leaves; add --clean, or leave them out")
     with process_group(args.device) as device:
         train_translator(folder, config, device, args.minutes, resume)
 
@@ -153,6 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
         except OSError:  # a full disk
             _discard(sys.stdout)
         return 2
+    except torch.OutOfMemoryError as error:
+        print(f"error: {error}\nTake a smaller batch_tokens (--training), or a smaller --beam-size.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt as interrupt:
         print(f"stopped {interrupt}".strip(), file=sys.stderr)
         return 130
@@ -210,7 +215,7 @@ def _alpha(text: str) -> Alpha:
         alpha: Alpha = "length" if text == "length" else float(text)
         check_alpha(alpha)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of at least 0, nor 'length'") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 100, nor 'length'") from error
     return alpha
 
 
@@ -218,14 +223,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate")
     common = argparse.ArgumentParser(add_help=False)
-    folder = Path("translator")
-    common.add_argument(
-        "translator",
-        type=Path,
-        nargs="?",
-        default=folder,
-        help=f"its folder (default: {folder}), or one of {', '.join(pretrained_names())}",
-    )
     common.add_argument("--device", default="auto", help="such as cuda:1; auto (default): cuda, then mps, then cpu")
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
     corpus = argparse.ArgumentParser(add_help=False)
@@ -235,10 +232,12 @@ def _parser() -> argparse.ArgumentParser:
         nargs="+",
         metavar="FILE",
         help="two text files, line by line translations, source first; or one with a tab between the sides; plain or "
-        f".gz, UTF-8; or one of {names} (default: number_words, or the folder's)",
+        f".gz, UTF-8; or one of {names} (default: those of the run; for a new one number_words)",
     )
 
     learn = commands.add_parser("train", parents=[common, corpus], help="train on a corpus and write the folder")
+    folder: dict[str, Any] = {"type": Path, "nargs": "?", "default": Path("translator")}
+    learn.add_argument("translator", **folder, help="the folder to write (default: translator)")
     learn.add_argument("--validation", nargs="+", metavar="FILE", help="likewise (default: a part of one's own files)")
     learn.add_argument("--source", help="language to translate from, any name for one's own files (default: de)")
     learn.add_argument("--target", help="language to translate to (default: en)")
@@ -263,6 +262,8 @@ def _parser() -> argparse.ArgumentParser:
     learn.set_defaults(run=run_train)
 
     search = argparse.ArgumentParser(add_help=False)
+    trained = f"its folder (default: translator), or one of {', '.join(pretrained_names())}"
+    search.add_argument("translator", **folder, help=trained)
     names = get_args(Weights)
     search.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
@@ -273,7 +274,7 @@ def _parser() -> argparse.ArgumentParser:
     speak.set_defaults(run=run_translate)
 
     judge = commands.add_parser("evaluate", parents=[common, corpus, search], help="BLEU with its signature on a split")
-    judge.add_argument("--split", help="such as val (default: the corpus's test split)")
+    judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
     judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
     judge.set_defaults(run=run_evaluate)
     return parser

@@ -1,4 +1,4 @@
-"""Weights in 8 bits, so that a trained model is a small file."""
+"""Weights as integers of 2 to 8 bits, so that a trained model is a small file."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ def quantize(weights: Mapping[str, Tensor], bits: int = 8) -> dict[str, Tensor]:
         of shape (rows, 1).
 
     Raises:
-        ValueError: other bits.
+        ValueError: other bits, or a matrix with NaN or infinity.
     """
     if not 2 <= bits <= 8:
         raise ValueError(f"bits = {bits}; a weight has 2 to 8")
@@ -34,6 +34,8 @@ def quantize(weights: Mapping[str, Tensor], bits: int = 8) -> dict[str, Tensor]:
         if weight.dim() != 2:
             packed[name] = weight.detach().clone()
             continue
+        if not weight.isfinite().all():
+            raise ValueError(f"{name} holds NaN or infinity: the training diverged; pack an earlier checkpoint")
         scale = weight.detach().float().abs().amax(dim=1, keepdim=True) / largest  # (rows, 1)
         scale = scale.where(scale > 0, 1.0)  # a row of zeros
         packed[name] = (weight.detach().float() / scale).round().to(torch.int8)

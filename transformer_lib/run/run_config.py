@@ -55,7 +55,7 @@ class RunConfig:
         if self.validation and isinstance(self.data, str):
             raise ValueError(f"{self.data} has validation pairs of its own; leave --validation out")
         if fixed := FIXED_BY_TOKENIZER & self.model.keys():
-            raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer; see --vocabulary-size")
+            raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer and --vocabulary-size; leave it out")
         self.model_config(self.vocabulary_size)
 
     def model_config(self, vocabulary_size: int, **sizes: Any) -> TransformerConfig:

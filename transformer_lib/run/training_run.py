@@ -24,7 +24,7 @@ from ..data.encoded_pairs import EncodedPairs
 from ..data.own_corpus import HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, TextPairs
 from ..data.tokenizers import train_tokenizer
 from ..evaluation import perplexity
-from ..training import StepRecord, adam, epochs, train
+from ..training import DIVERGED, StepRecord, adam, epochs, train
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, write_file
 from .distributed import broadcast, processes, rank_0_first
@@ -74,7 +74,10 @@ def only_writer(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if [path.name for path in folder.iterdir()] == [LOCK]:  # refused before anything was written
+        is_refused = [path.name for path in folder.iterdir()] == [LOCK]  # before anything was written
+        if os.name == "nt":  # removes no open file
+            lock.release()
+        if is_refused:
             (folder / LOCK).unlink()
             if not existed:
                 folder.rmdir()
@@ -141,7 +144,7 @@ def _held_out_perplexity(run: Run, batch_tokens: int, record: StepRecord) -> flo
     perplexity_now = perplexity(run.translator.model, token_batches(run.val_ids, batch_tokens, **special))
     if not math.isfinite(perplexity_now):
         after = f"step {record.step_num} at rate {record.learning_rate:.3g}"
-        raise FloatingPointError(f"{after} leaves validation perplexity {perplexity_now}: training diverged")
+        raise FloatingPointError(f"{after} leaves validation perplexity {perplexity_now}: {DIVERGED}")
     return perplexity_now
 
 
@@ -165,7 +168,7 @@ def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
 
 
 def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpus, steps_done: int) -> list[Any]:
-    """Write what does not change while it trains, and say what it is; returns the ids of the validation pairs."""
+    """Write the run's settings, translator and encoded pairs, and print a summary; returns the ids for validation."""
     model, size = translator.model, config.training.batch_tokens
     if not steps_done:
         translator.save(folder)

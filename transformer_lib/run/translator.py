@@ -2,7 +2,7 @@
 
     a run's folder                      a packed folder
         translator.json                     translator.json     config, tokenizers, direction, digests
-        training.json                       model.safetensors   the weights in 8 bits
+        training.json                       model.safetensors   the weights as integers of 8 bits or fewer
         metrics.jsonl
         encoded/source_ids.npy ...          the ids of its training pairs
         checkpoints/step-000160.safetensors ...
