@@ -1,7 +1,6 @@
 """The records of a run: a JSON line for each step in metrics.jsonl."""
 
 import json
-import math
 import os
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ class Metrics:
             self.file.close()
 
     def write(self, record: dict[str, Any]) -> None:
-        """Add the record of a step; JSON has no infinity and no NaN, so they become null.
+        """Add the record of a step, whose numbers are finite: training ends at any other.
 
         Raises:
             OSError: a full disk.
@@ -57,9 +56,8 @@ class Metrics:
         self._remember(record)
         if self.file is None:
             return
-        line = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in record.items()}
         try:
-            self.file.write(json.dumps(line).encode() + b"\n")
+            self.file.write(json.dumps(record).encode() + b"\n")
             self.file.flush()
             if "val_perplexity" in record:
                 os.fsync(self.file.fileno())
@@ -81,8 +79,7 @@ class Metrics:
     def _remember(self, record: dict[str, Any]) -> None:
         self.last = record
         if "val_perplexity" in record:
-            value = record["val_perplexity"]
-            self.perplexities.append(math.inf if value is None else value)
+            self.perplexities.append(record["val_perplexity"])
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
