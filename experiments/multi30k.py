@@ -32,7 +32,7 @@ from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_lib.run import cli
-from transformer_lib.run.translator import Translator, Weights
+from transformer_lib.run.translator import Translator, WhichWeights
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
 from workshop.lab.provenance import RESULTS, provenance, write_result
@@ -44,7 +44,7 @@ TESTS = ("test_2016_flickr", "test_2017_flickr")
 class Decoding(NamedTuple):
     """How translations are made: from which weights, with how many candidates, ranked how."""
 
-    weights: Weights
+    weights: WhichWeights
     beam_size: int
     alpha: Alpha = 0.6
 

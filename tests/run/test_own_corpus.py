@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from transformer_lib import reference
 from transformer_lib.data.number_words import number_pairs
-from transformer_lib.data.own_corpus import HELD_OUT, SHARE, Corpus, Limits, TextPairs
+from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, TextPairs
 from transformer_lib.run import cli
 from transformer_lib.run.run_config import RunConfig
 
@@ -120,7 +120,7 @@ def test_without_validation_files_a_seeded_part_is_held_out(tmp_path):
     assert list(corpora[0]) == [pair for pair in pairs if pair not in corpora[0].held_out]
     assert len(corpora[0]) == len(pairs) - 40
     assert corpora[0].held_out not in (pairs[:40], pairs[-40:])
-    assert len(Corpus([(str(i), f"{i}!") for i in range(SHARE * HELD_OUT * 2)], None).held_out) == HELD_OUT
+    assert len(Corpus([(str(i), f"{i}!") for i in range(SHARE * MOST_HELD_OUT * 2)], None).held_out) == MOST_HELD_OUT
 
 
 def test_no_sentence_that_was_drawn_is_trained_on_in_either_language():

@@ -28,7 +28,7 @@ TATOEBA_URL = (
     "https://raw.githubusercontent.com/rioyshky/translation/de48b7027f7318d77010a6e08ed928c10748c23d/deu-eng.zip"
 )
 TATOEBA_SHA256 = "b7688f84f99fa33c17397c14d8bd9cef1fdeb2ee0bf50074767023aee8926e28"
-HELD_OUT = {0: "test", 1: "val"}  # of 128 parts of the English sentences of Tatoeba
+HELD_OUT_PARTS = {0: "test", 1: "val"}  # of 128 parts of the English sentences of Tatoeba
 # Corpus, its splits (training, validation, then for testing), its languages.
 CORPORA = {
     "number_words": (("train", "val", "test"), ("en", "de")),
@@ -78,15 +78,15 @@ def split_by_english(pairs: list[tuple[str, str]], split: str) -> list[tuple[str
     sides = [[letters(side) for side in pair] for pair in pairs]
     parts = {english: hashlib.sha256(english.encode()).digest()[0] % 128 for english, _ in sides}
     if split == "train":
-        held_out = {german for english, german in sides if parts[english] in HELD_OUT}
+        held_out = {german for english, german in sides if parts[english] in HELD_OUT_PARTS}
         return [
             pair
             for pair, (english, german) in zip(pairs, sides, strict=True)
-            if parts[english] not in HELD_OUT and german not in held_out
+            if parts[english] not in HELD_OUT_PARTS and german not in held_out
         ]
     first: dict[str, tuple[str, str]] = {}
     for pair, (english, _) in zip(pairs, sides, strict=True):
-        if HELD_OUT.get(parts[english]) == split:
+        if HELD_OUT_PARTS.get(parts[english]) == split:
             first.setdefault(english, pair)
     return list(first.values())
 

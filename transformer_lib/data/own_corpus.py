@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 Pair = tuple[str, str]
-HELD_OUT, SHARE, SPLIT_SEED = 1000, 20, 0  # pairs held out for validation: at most so many, and one of so many
+MOST_HELD_OUT, SHARE, SPLIT_SEED = 1000, 20, 0  # pairs held out for validation: at most so many, and one of so many
 
 
 def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
@@ -119,7 +119,7 @@ class Corpus:
 
     Args:
         pairs: for training; they can be read again and again.
-        held_out: for validation. None: up to HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
+        held_out: for validation. None: up to MOST_HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
         limits: of cleaning; None: none. Without it too, no drawn validation pair shares a side with a training pair.
         shown: gives the same pairs and shows how many of them were read.
 
@@ -146,7 +146,7 @@ class Corpus:
                 faults[i] = faults[i] or "seen before"
         if held_out is None:
             left = [i for i, fault in enumerate(faults) if not fault]
-            drawn = set(random.Random(SPLIT_SEED).sample(left, min(HELD_OUT, -(-len(left) // SHARE))))
+            drawn = set(random.Random(SPLIT_SEED).sample(left, min(MOST_HELD_OUT, -(-len(left) // SHARE))))
             self.held_out = [pair for i, pair in enumerate(shown(pairs)) if i in drawn]
             for i in drawn:
                 faults[i] = "held out"

@@ -19,9 +19,9 @@ from ..data.corpora import CORPORA, load_pairs
 from ..data.own_corpus import Pair, TextPairs
 from ..decoding import Alpha, check_alpha, check_beam_size
 from .distributed import available_device, process_group
-from .run_config import FILE, RunConfig
+from .run_config import RUN_CONFIG, RunConfig
 from .training_run import read_corpus, restarted, train_translator
-from .translator import MODEL, Translator, Weights, pretrained_names, run_checkpoints
+from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_checkpoints
 
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
@@ -83,7 +83,7 @@ def _test_pairs(args: argparse.Namespace, translator: Translator) -> tuple[list[
     data = _data(args.data)
     config = None
     if data is None:
-        if not (args.translator / FILE).exists():
+        if not (args.translator / RUN_CONFIG).exists():
             known = ", ".join(CORPORA)
             raise ValueError(f"{args.translator} does not say its corpus; give --data, two files or one of {known}")
         config = RunConfig.read(args.translator)
@@ -264,7 +264,7 @@ def _parser() -> argparse.ArgumentParser:
     search = argparse.ArgumentParser(add_help=False)
     trained = f"its folder (default: translator), or one of {', '.join(pretrained_names())}"
     search.add_argument("translator", **folder, help=trained)
-    names = get_args(Weights)
+    names = get_args(WhichWeights)
     search.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
     penalty = "of the beam's length penalty (default: 0.6, the paper's), or 'length': score divided by tokens"

@@ -11,7 +11,7 @@ from ..data.tokenizers import TokenizerKind
 from .checkpoints import write_file
 from .seals import check_regular, parsed
 
-FILE = "training.json"  # in the folder of a run
+RUN_CONFIG = "training.json"  # in the folder of a run
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 # What a resumed run may change: how far it goes, and what it keeps on the way.
 CHANGEABLE = ("num_steps", "validate_every", "keep_last", "patience")
@@ -82,7 +82,7 @@ class RunConfig:
 
     def write(self, folder: Path) -> None:
         """Write training.json, whole or not at all."""
-        write_file(folder / FILE, json.dumps(asdict(self)))
+        write_file(folder / RUN_CONFIG, json.dumps(asdict(self)))
 
     @classmethod
     def read(cls, folder: Path) -> "RunConfig":
@@ -92,7 +92,7 @@ class RunConfig:
             FileNotFoundError: there is none.
             ValueError: it is truncated or altered.
         """
-        path = folder / FILE
+        path = folder / RUN_CONFIG
         try:
             check_regular(path)
             content = parsed(path.read_text("utf-8"))

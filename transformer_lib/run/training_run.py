@@ -21,7 +21,7 @@ from ..config import TrainingConfig, TransformerConfig
 from ..data.batches import Batch, Ids, in_background, make_batch, token_batches, token_counts
 from ..data.corpora import load_pairs
 from ..data.encoded_pairs import EncodedPairs
-from ..data.own_corpus import HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, TextPairs
+from ..data.own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, TextPairs
 from ..data.tokenizers import train_tokenizer
 from ..evaluation import perplexity
 from ..training import DIVERGED, StepRecord, adam, epochs, train
@@ -175,7 +175,7 @@ def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpu
     replace(config, digest=pairs.digest).write(folder)
     said = f"{len(pairs):,} pairs to train on, {len(pairs.held_out):,} for validation{pairs.report()}"
     if isinstance(config.data, list) and not config.validation:
-        said += f" (one in {SHARE}, at most {HELD_OUT:,}, drawn with seed {SPLIT_SEED})"
+        said += f" (one in {SHARE}, at most {MOST_HELD_OUT:,}, drawn with seed {SPLIT_SEED})"
     if pairs.shared:
         said += f"\n{pairs.shared:,} of the validation pairs are also trained on, and are no test of what was learned"
         said += "; add --clean to leave them out of training"

@@ -30,13 +30,12 @@ from ..fast_cache import speed_up_decoding
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, differing, write_file
 from .quantization import dequantize, quantize
-from .run_config import FILE as RUN_CONFIG
-from .run_config import RunConfig
+from .run_config import RUN_CONFIG, RunConfig
 from .seals import check_regular, digest, sealed, unsealed, whole
 from .translation import translate
 
 # Which weights of a run are used: the newest, those of the lowest validation perplexity, or the mean of the newest few.
-Weights = Literal["latest", "best", "average"]
+WhichWeights = Literal["latest", "best", "average"]
 DESCRIPTION, MODEL = "translator.json", "model.safetensors"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"  # the packed translators that come with the package
 
@@ -72,7 +71,7 @@ class Translator:
             save_file(packed, part)
 
     @classmethod
-    def load(cls, folder: Path | str, device: str = "cpu", checkpoint: Weights = "latest") -> "Translator":
+    def load(cls, folder: Path | str, device: str = "cpu", checkpoint: WhichWeights = "latest") -> "Translator":
         """Read the folder of a run, a packed folder, or by its name a translator that comes with the package.
 
         Args:
@@ -83,7 +82,7 @@ class Translator:
             FileNotFoundError: there is no translator.
             ValueError: the folder is truncated, altered or of another program; or an unknown checkpoint.
         """
-        check_choice(Weights, checkpoint=checkpoint)
+        check_choice(WhichWeights, checkpoint=checkpoint)
         folder = find_folder(folder)
         sha256 = _described(folder).get("weights")
         packed = sha256 and _packed_weights(folder / MODEL, sha256)
