@@ -70,6 +70,21 @@ def test_the_corpus_chooses_the_tokenizer_unless_one_is_given(tmp_path, monkeypa
     assert [(config.data, config.tokenizer) for config in configs] == [("multi30k", tokenizer)]
 
 
+def test_a_size_that_bounds_nothing_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(cli, "train_translator", lambda *_: None)
+    assert run("train", tmp_path, "--device", "cpu", "--vocabulary-size", 500) == 0
+    assert "warning: --vocabulary-size bounds bpe alone; the tokenizer 'space'" in capsys.readouterr().err
+
+
+def test_too_little_memory_on_the_device_names_the_settings(translator, monkeypatch, capsys):
+    def full(*_, **__):
+        raise torch.OutOfMemoryError("Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(cli.Translator, "load", full)
+    assert run("translate", translator, "--device", "cpu") == 2
+    assert "error: Tried to allocate 2 GiB\nTake a smaller batch_tokens" in capsys.readouterr().err
+
+
 def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]

@@ -47,6 +47,9 @@ def run_train(args: argparse.Namespace) -> None:
     config = before.resumed(config) if resume else config
     if not config.clean and (args.max_length is not None or args.max_ratio is not None):
         raise ValueError("--max-length and --max-ratio bound what cleaning leaves; add --clean, or leave them out")
+    if args.vocabulary_size is not None and config.tokenizer != "bpe":
+        idle = f"--vocabulary-size bounds bpe alone; the tokenizer {config.tokenizer!r} takes every word"
+        warnings.warn(idle, stacklevel=2)
     with process_group(args.device) as device:
         train_translator(folder, config, device, args.minutes, resume)
 
