@@ -27,7 +27,7 @@ FINDINGS = """async selector => (await axe.run(selector ?? document, {resultType
   .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))"""
 # A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
-  document.getAnimations().filter(one => one instanceof CSSTransition).map(one => one.finished))])"""
+  document.getAnimations().filter(one => one.effect.getComputedTiming().endTime < 1e6).map(one => one.finished))])"""
 
 
 def unavailable(reason: str) -> None:
@@ -109,6 +109,7 @@ def unfolded(page: Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     page.wait_for_function("[...document.images].every(image => image.complete)")
+    page.evaluate(TRANSITIONS)  # a box fades in
 
 
 def turned(page: Page, theme: str, width: int) -> None:
