@@ -14,14 +14,23 @@ Precision = Literal["fp32", "bf16"]
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)  # no NumPy integer, which JSON cannot keep
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_positive(**sizes: int) -> None:
     """Raise ValueError for the first size that is not an integer of at least 1."""
     for name, value in sizes.items():
-        if not _is_integer(value) or value < 1:
+        # Integral also takes NumPy's integers and the symbolic sizes of torch.export.
+        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
             raise ValueError(f"{name} = {value!r} must be an integer of at least 1")
+
+
+def _check_kept(config: object) -> None:
+    """Raise ValueError for the first integer that JSON, the format of saved configs, cannot keep: NumPy's."""
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if isinstance(value, numbers.Integral) and not isinstance(value, int):
+            raise ValueError(f"{field.name} = {value!r} must be an integer of Python: int({value})")
 
 
 def check_fraction(**fractions: float) -> None:
@@ -88,6 +97,7 @@ class TransformerConfig:
     eos_id: int = 2
 
     def __post_init__(self):
+        _check_kept(self)
         sizes = ("vocabulary_size", "num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "max_positions")
         check_positive(**{name: getattr(self, name) for name in sizes})
         for name in ("source_vocabulary_size", "num_decoder_layers"):
@@ -162,6 +172,7 @@ class TrainingConfig:
     seed: int = 0
 
     def __post_init__(self):
+        _check_kept(self)
         names = ("num_steps", "batch_tokens", "accumulate", "warmup_steps")
         check_positive(**{name: getattr(self, name) for name in names})
         check_fraction(beta1=self.beta1, beta2=self.beta2, epsilon_ls=self.epsilon_ls)

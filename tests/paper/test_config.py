@@ -1,5 +1,6 @@
 from dataclasses import FrozenInstanceError, fields, replace
 
+import numpy as np
 import pytest
 
 from transformer_lib import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
@@ -17,6 +18,7 @@ from transformer_lib.training import StepRecord
         ({"num_heads": 0}, "num_heads = 0 must be an integer of at least 1"),
         ({"d_k": -3}, "d_k = -3 must be an integer of at least 1"),
         ({"d_ff": 2.5}, "d_ff = 2.5 must be an integer"),
+        ({"d_ff": np.int64(8)}, r"d_ff = .*8.* must be an integer of Python: int\(8\)"),
         ({"num_layers": True}, "num_layers = True must be an integer"),
         ({"num_decoder_layers": 0}, "num_decoder_layers = 0 must be an integer of at least 1"),
         ({"vocabulary_size": 0}, "vocabulary_size = 0 must be an integer of at least 1"),
