@@ -145,6 +145,9 @@ def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
         with pytest.raises(SystemExit):
             run("evaluate", translator, "--alpha", alpha)
         assert f"argument --alpha: '{alpha}' is no number from 0 to 100, nor 'length'" in capsys.readouterr().err
+    for command in ("evaluate", "translate"):
+        assert run(command, translator, "--alpha", 1) == 2
+        assert "there is one candidate; add --beam-size 4" in capsys.readouterr().err
     assert run("evaluate", translator, "--beam-size", 0) == 2
     assert "beam_size = 0 must be an integer of at least 1" in capsys.readouterr().err
     assert run("translate", translator, "--beam-size", 1_000_000) == 2

@@ -25,6 +25,7 @@ from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_c
 
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
+PAPERS_ALPHA = 0.6
 
 
 def run_train(args: argparse.Namespace) -> None:
@@ -58,16 +59,16 @@ def run_evaluate(args: argparse.Namespace) -> None:
     """Translate a held-out split and print the scores with their signature."""
     if sys.stdout is None:
         raise ValueError("standard output is closed, and `evaluate` prints the scores there")
-    check_beam_size(args.beam_size)  # before anything is loaded
+    alpha = _checked_alpha(args)  # before anything is loaded
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     if args.output and args.output.is_dir():
         raise ValueError(f"{args.output} is a folder; name a file in it")
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     pairs, name = _test_pairs(args, translator)
-    scores = translator.score(pairs, args.beam_size, args.alpha)
+    scores = translator.score(pairs, args.beam_size, alpha)
     bleu = scores.bleu
-    how = f"beam {args.beam_size}, alpha {args.alpha}" if args.beam_size > 1 else "greedy"
+    how = f"beam {args.beam_size}, alpha {alpha}" if args.beam_size > 1 else "greedy"
     print(f"BLEU = {bleu.score:.2f} on {name}, {translator.source} to {translator.target}, {how}")
     precisions = "/".join(f"{value:.1f}" for value in bleu.precisions)
     lengths = f"brevity penalty {bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f}"
@@ -122,14 +123,14 @@ def run_translate(args: argparse.Namespace) -> None:
     """Translate standard input to standard output: a line in, a line out."""
     if sys.stdin is None or sys.stdout is None:
         raise ValueError("standard input or output is closed; `translate` reads the one and writes the other")
-    check_beam_size(args.beam_size)  # before anything is loaded
+    alpha = _checked_alpha(args)  # before anything is loaded
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
     lines = _lines(sys.stdin.buffer)
     size = 1 if sys.stdin.isatty() else 1000  # at a terminal the answer comes at once
     while chunk := list(itertools.islice(lines, size)):
-        for translation in translator.translate(chunk, beam_size=args.beam_size, alpha=args.alpha):
+        for translation in translator.translate(chunk, beam_size=args.beam_size, alpha=alpha):
             print(translation.translate(CONTROL), flush=True)
 
 
@@ -222,6 +223,13 @@ def _alpha(text: str) -> Alpha:
     return alpha
 
 
+def _checked_alpha(args: argparse.Namespace) -> Alpha:
+    check_beam_size(args.beam_size)
+    if args.alpha is not None and args.beam_size == 1:
+        raise ValueError("--alpha compares the candidates of a beam, and there is one candidate; add --beam-size 4")
+    return PAPERS_ALPHA if args.alpha is None else args.alpha
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate")
@@ -270,8 +278,8 @@ def _parser() -> argparse.ArgumentParser:
     names = get_args(WhichWeights)
     search.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
-    penalty = "of the beam's length penalty (default: 0.6, the paper's), or 'length': score divided by tokens"
-    search.add_argument("--alpha", type=_alpha, default=0.6, help=penalty)
+    penalty = f"of the beam's length penalty (default: {PAPERS_ALPHA}, the paper's), or 'length': score divided by tokens"
+    search.add_argument("--alpha", type=_alpha, help=penalty)
 
     speak = commands.add_parser("translate", parents=[common, search], help="translate standard input, line by line")
     speak.set_defaults(run=run_translate)
