@@ -25,7 +25,7 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name} = {value!r} must be an integer of at least 1")
 
 
-def _check_kept(config: object) -> None:
+def _check_kept(config: "TransformerConfig | TrainingConfig") -> None:
     """Raise ValueError for the first integer that JSON, the format of saved configs, cannot keep: NumPy's."""
     for field in fields(config):
         value = getattr(config, field.name)

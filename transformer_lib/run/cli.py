@@ -278,7 +278,7 @@ def _parser() -> argparse.ArgumentParser:
     names = get_args(WhichWeights)
     search.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
-    penalty = f"of the beam's length penalty (default: {PAPERS_ALPHA}, the paper's), or 'length': score by tokens"
+    penalty = f"of the beam's length penalty (default: {PAPERS_ALPHA}, the paper's), or 'length': the score per token"
     search.add_argument("--alpha", type=_alpha, help=penalty)
 
     speak = commands.add_parser("translate", parents=[common, search], help="translate standard input, line by line")
