@@ -51,7 +51,7 @@ def test_every_colour_of_a_chart_has_a_partner_in_the_dark_scheme(site: Path) ->
 MARKS = "chart => [...chart.querySelectorAll('g.role-mark')].map(group => group.innerHTML).join('')"
 # page, name of a control that one chart of it has, key that moves it.
 CONTROLS = [
-    ("attention", "Scores times:", "ArrowRight"),
+    ("attention", "Under the root:", "ArrowRight"),
     ("masks", "Masks:", "ArrowUp"),
     ("masks", "Query, row:", "ArrowRight"),
     ("positional_encoding", "Place pos:", "ArrowRight"),
