@@ -271,7 +271,7 @@ def test_the_readme_says_what_the_command_reached():
         cased = " and ".join(f"{score['bleu']}" for score in signed)
         assert f"| {name} | {epochs} | **{cased}** | {' and '.join(map(str, counted))}, " in readme
         assert all(f"`{score['signature']}`" in readme for score in signed)
-    hours = [round(run["seconds_in_steps"] / 1800) / 2 for run in recorded["runs"]]
+    hours = [round(run["seconds_in_steps"] / 3600, 1) for run in recorded["runs"]]
     assert f"{min(hours):g} to {max(hours):g} hours of training on one CPU core" in readme
     dates = sorted({run["trained"]["date"] for run in recorded["runs"]})
     when, size = " to ".join(dates[:: len(dates) - 1 or 1]), recorded["runs"][0]["parameters"] / 1e6
