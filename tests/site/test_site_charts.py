@@ -114,21 +114,21 @@ def chart_with(page: Page, text: str) -> Locator:
 
 
 def test_the_numbers_of_a_chart_follow_its_control(page: Page, origins: dict[str, str]) -> None:
-    """Opened by a key, the table shows the softmax of 0, 3/√2, 0; at the factor 0 of the slider, thirds."""
+    """Opened by a key, the table shows the softmax of 0, 3/√2, 0; with 64 under the root, that of 0, 3/8, 0."""
     page.goto(f"{origins['http']}book/attention.html")
-    chart = chart_with(page, "Scores further apart, surer choice")
+    chart = chart_with(page, "The four steps of attention")
     assert chart.evaluate(TABLE) is None, "the table is made when it is asked for"
     chart.locator("+ .chart-data > summary").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector(".chart-data table")
     table = chart.evaluate(TABLE)
-    assert table["caption"] == "Scores further apart, surer choice, with the controls as they stand"
+    assert table["caption"] == "The four steps of attention (1 of 2), with the controls as they stand"
     assert set(table["scopes"]) == {"col", "row"}
-    found = {word: float(weight) for word, weight in table["rows"]}
+    found = {word: float(weight) for word, *_, weight in table["rows"]}
     assert found == {"forty": 0.09669, "seven": 0.8066, "end": 0.09669}
-    page.get_by_label("Scores times:").focus()
-    page.keyboard.press("Home")
-    page.wait_for_function("document.querySelector('.chart-data td').textContent === '0.3333'")
+    page.get_by_label("Under the root:").focus()
+    page.keyboard.press("End")
+    page.wait_for_function("document.querySelectorAll('.chart-data td')[2].textContent === '0.2894'")
 
 
 def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str, str], tmp_path: Path) -> None:
@@ -155,18 +155,18 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, orig
     page.set_viewport_size({"width": 1280, "height": 900})
     opened(page, f"{origins['http']}book/attention.html")
     unfolded(page)
-    chart = chart_with(page, "Scores further apart, surer choice")
-    page.get_by_label("Scores times:").focus()
-    page.keyboard.press("Home")
+    chart = chart_with(page, "The four steps of attention")
+    page.get_by_label("Under the root:").focus()
+    page.keyboard.press("End")
     light = chart.inner_html()
     turned(page, "dark", 390)
     dark = chart.inner_html()
     wide, room = chart.evaluate("chart => [chart.scrollWidth, chart.clientWidth]")
     focused = page.evaluate("[document.activeElement.type, document.activeElement.value]")
-    weights = [row[1] for row in chart.evaluate(TABLE)["rows"]]
+    weights = [row[-1] for row in chart.evaluate(TABLE)["rows"]]
     assert light != dark
-    assert focused == ["range", "0"]
-    assert weights == ["0.3333"] * 3
+    assert focused == ["range", "64"]
+    assert weights == ["0.2894", "0.4211", "0.2894"]
     assert wide <= room, "a chart that can shrink fits a phone"
 
 
