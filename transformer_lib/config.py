@@ -14,14 +14,14 @@ Precision = Literal["fp32", "bf16"]
 
 
 def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    # Integral also takes NumPy's integers and the symbolic sizes of torch.export.
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
 
 
 def check_positive(**sizes: int) -> None:
     """Raise ValueError for the first size that is not an integer of at least 1."""
     for name, value in sizes.items():
-        # Integral also takes NumPy's integers and the symbolic sizes of torch.export.
-        if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
+        if not _is_integer(value) or value < 1:
             raise ValueError(f"{name} = {value!r} must be an integer of at least 1")
 
 

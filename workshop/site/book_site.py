@@ -7,6 +7,7 @@ beside the pages), book_weight.py (what a page weighs) and book_pages.py (the fi
 """
 
 import re
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -50,9 +51,9 @@ class Table(SphinxDirective):
     sources: ClassVar[tuple[str, ...]] = ()  # the files that it is made from
     html_class: ClassVar[str]
 
+    @abstractmethod
     def markdown(self, root: Path) -> str:
         """Its text."""
-        raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
         root = Path(self.env.srcdir)
