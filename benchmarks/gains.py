@@ -28,7 +28,7 @@ from benchmarks.peers.this import Peer, training_config
 from benchmarks.run import RESULTS, load, provenance, say
 from benchmarks.work import BETAS, EPSILON, FULL, TINY, PaddedBatch, Work, check_losses, rate, ratios, training_batches
 from benchmarks.worker import THREADS, threads_of
-from transformer_lib import TrainingConfig, Transformer, attention, fast, training
+from transformer_lib import TrainingConfig, Transformer, attention, fast, fast_stacks, training
 from transformer_lib.data import Batch
 from transformer_lib.training import train
 
@@ -75,6 +75,11 @@ def logits_at_padding_too() -> AbstractContextManager[Any]:
     return patch.object(training, "batch_loss", _padded_loss)
 
 
+def padding_in_the_layers() -> AbstractContextManager[Any]:
+    """Layers that compute padding as they do words."""
+    return patch.object(fast_stacks, "leaves_padding_out", lambda *_: False)
+
+
 def loss_by_autograd() -> AbstractContextManager[Any]:
     """No closed form of the loss's gradient."""
     return patch.object(fast, "SmoothedCrossEntropy", _LossByAutograd)
@@ -117,11 +122,16 @@ class Variant:
 PLAIN_ADAM = adam_with(foreach=False, fused=False)
 # The first is the base. Each "+" adds to all before it; the others turn one thing the other way in the finished loop.
 VARIANTS = (
-    Variant("plain", all_of(logits_at_padding_too, loss_by_autograd, pytorchs_dropout), PLAIN_ADAM),
-    Variant("+ logits at real tokens alone", all_of(loss_by_autograd, pytorchs_dropout), PLAIN_ADAM),
-    Variant("+ gradient of the loss in closed form", pytorchs_dropout, PLAIN_ADAM),
-    Variant("+ dropout from 16 bits a decision", optimizer=PLAIN_ADAM),
-    Variant("+ Adam in one kernel"),
+    Variant(
+        "plain", all_of(padding_in_the_layers, pytorchs_dropout, loss_by_autograd, logits_at_padding_too), PLAIN_ADAM
+    ),
+    Variant(
+        "+ logits at real tokens alone", all_of(padding_in_the_layers, pytorchs_dropout, loss_by_autograd), PLAIN_ADAM
+    ),
+    Variant("+ gradient of the loss in closed form", all_of(padding_in_the_layers, pytorchs_dropout), PLAIN_ADAM),
+    Variant("+ dropout from 16 bits a decision", padding_in_the_layers, PLAIN_ADAM),
+    Variant("+ Adam in one kernel", padding_in_the_layers),
+    Variant("+ layers at real tokens alone"),
     Variant("+ bf16 autocast", bf16=True),
     Variant("attention written out, float32", attention_written_out),
 )

@@ -32,7 +32,7 @@ STEPS = 6  # of each precision in a round, and of a process whose memory is watc
 MMAP_THRESHOLD = 2**20  # bytes from which an array gets pages of its own, which go back at once
 GROUPS = {
     "matrix products": ("mm", "addmm", "bmm", "baddbmm", "scaled_dot_product"),
-    "copies and conversions": ("copy_", "_to_copy", "contiguous", "cat"),
+    "copies and conversions": ("copy_", "_to_copy", "contiguous", "cat", "index_select", "index_add"),
     "random numbers": ("random_",),
     "normalisation": ("layer_norm",),
     "softmax and loss": ("softmax", "logsumexp", "gather", "scatter", "clamp"),

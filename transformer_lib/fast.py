@@ -1,7 +1,7 @@
 """The same functions, faster: what a profile paid for. A test shows each one equal to its plain form.
 
 Training takes them: `train` calls `speed_up`, and its loss is the `token_losses` of this file, as perplexity's is.
-What decoding takes stands in fast_cache.py.
+The stacks without padding stand in fast_stacks.py, what decoding takes in fast_cache.py.
 """
 
 from typing import Any
@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from .attention import MultiHeadAttention, scaled_dot_product_attention
+from .fast_stacks import UnpaddedDecoder, UnpaddedEncoder
 from .loss import check_targets
 from .shapes import Attended, Key, Mask, Query, Value
+from .transformer import Decoder, Encoder
 
 # On a CPU in bfloat16 the fused backward pass is several times slower
 # than the formula, up to about this many keys.
@@ -22,13 +24,18 @@ WRITTEN_OUT = 256
 
 
 def speed_up(model: nn.Module) -> None:
-    """Give the model the faster attention and the faster dropout, in place."""
+    """Give the model the faster attention, dropout and stacks, in place."""
     for module in list(model.modules()):
         if isinstance(module, MultiHeadAttention):
             module.kernel = attention
-        for name, child in module.named_children():
+        for name, child in list(module.named_children()):
             if type(child) is nn.Dropout:
-                setattr(module, name, Dropout(child.p).train(child.training))
+                faster = Dropout(child.p).train(child.training)
+                setattr(module, name, faster)
+            elif type(child) is Encoder:
+                setattr(module, name, UnpaddedEncoder(child))
+            elif type(child) is Decoder:
+                setattr(module, name, UnpaddedDecoder(child))
 
 
 def attention(query: Query, key: Key, value: Value, mask: Mask | None = None) -> Attended:

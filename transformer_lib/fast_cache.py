@@ -5,32 +5,27 @@ A translator that is loaded has it; another model gets it by `speed_up_decoding`
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from .attention import MultiHeadAttention
 from .cache import DecoderCache, LayerCache
-from .layers import AddAndNorm, DecoderLayer, FeedForward
+from .fast_stacks import UnpaddedEncoder, is_plain
+from .layers import DecoderLayer
 from .shapes import CrossMask, Memory, PastMask, SourceIds
-from .transformer import Decoder, Transformer
-
-ENCODED_TOGETHER = 16  # sentences
-# The parts of a decoder whose weights say all that they compute.
-PACKED_PARTS = {
-    *(Decoder, DecoderLayer, MultiHeadAttention, FeedForward, AddAndNorm),
-    *(nn.ModuleList, nn.Linear, nn.LayerNorm, nn.Identity),
-}
+from .transformer import Encoder, Transformer
 
 
 def speed_up_decoding(model: Transformer) -> None:
-    """Let the model decode by PackedCache, and store the matrices that widen their input column by column, in place.
+    """Let the model encode without padding and decode by PackedCache, in place.
 
-    Shapes and values stay. A step of decoding multiplies every matrix by a few rows and takes as long as reading the
-    matrix does; in this order that takes about half the time.
+    The matrices that widen their input are stored column by column from now on, in the same shapes. A step of decoding
+    multiplies every matrix by a few rows and takes as long as reading the matrix does; in this order, half as long.
     """
     for weight in model.parameters():
         if weight.dim() == 2 and weight.size(0) >= weight.size(1):
             weight.data = weight.data.t().contiguous().t()
     model.decoder_cache = packed_cache
+    if type(model.encoder) is Encoder:
+        model.encoder = UnpaddedEncoder(model.encoder)
 
 
 def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
@@ -39,31 +34,12 @@ def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int =
     It cannot reproduce classes of the reader's own, hooks, recorded weights, dropout, gradients, pre-norm and biases of
     the attention.
     """
-    parts = [part for part in model.decoder.modules() if not isinstance(part, nn.Dropout)]
-    known = type(model) is Transformer and all(type(part) in PACKED_PARTS for part in parts)
+    known = type(model) is Transformer and is_plain(model.decoder)
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
-    recorded = any(isinstance(part, MultiHeadAttention) and part.recorder for part in parts)
     paper = model.config.norm_order == "post" and not model.config.attention_bias
-    if not known or hooked or not paper or recorded or model.decoder.training or torch.is_grad_enabled():
-        return DecoderCache(model, source, model.encode(source), limit, beams)
-    return PackedCache(model, source, encode_by_length(model, source), limit, beams)
-
-
-def encode_by_length(model: Transformer, source: SourceIds) -> Memory:
-    """The memory of `model.encode`, on a CPU some sentences of like length at a time: padding costs as words do.
-
-    Where every sentence of a part has padding, the memory is zero. Raises as `encode` does.
-    """
-    if source.device.type != "cpu" or len(source) <= ENCODED_TOGETHER:
-        return model.encode(source)
-    model.check_source(source)  # here, where a row's number is that of the caller
-    places = torch.arange(1, source.size(1) + 1)
-    widths = (source != model.config.pad_id).mul(places).amax(dim=1)
-    memory = model.embedding.weight.new_zeros(*source.shape, model.config.d_model)
-    for rows in widths.argsort().split(ENCODED_TOGETHER):
-        width = int(widths[rows[-1]])
-        memory[rows, :width] = model.encode(source[rows, :width])
-    return memory
+    packs = known and not hooked and paper and not model.decoder.training and not torch.is_grad_enabled()
+    cache = PackedCache if packs else DecoderCache
+    return cache(model, source, model.encode(source), limit, beams)
 
 
 class PackedCache(DecoderCache):

@@ -6,7 +6,7 @@ from torch import nn
 
 from transformer_lib import Transformer, TransformerConfig, fast, greedy_decode, record_attention
 from transformer_lib.cache import DecoderCache, start_decoding
-from transformer_lib.fast_cache import ENCODED_TOGETHER, PackedCache, encode_by_length, speed_up_decoding
+from transformer_lib.fast_cache import PackedCache, speed_up_decoding
 
 SIZES = {"num_layers": 2, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 3, "d_v": 5}
 SOURCE = torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0]])
@@ -118,26 +118,3 @@ def test_recorded_weights_and_gradients_need_the_plain_cache():
     assert type(start_decoding(m, SOURCE, 3)) is DecoderCache  # with gradients
     fast.speed_up(m)  # a translator that was trained on
     assert type(steps(m)[0]) is PackedCache
-
-
-def sentences(count):
-    rows = [[*range(3, 4 + i % 5), 2] + [0] * (5 - i % 5) for i in range(count)]
-    return torch.tensor(rows)[torch.randperm(count)]
-
-
-def test_sentences_encoded_by_their_length_have_their_own_memory():
-    m, source = model(), sentences(2 * ENCODED_TOGETHER + 5)
-    real = source != 0
-    widths = []
-    m.encoder.register_forward_hook(lambda _module, inputs, _output: widths.append(tuple(inputs[0].shape[:2])))
-    memory = encode_by_length(m, source)
-    assert widths == [(16, 3), (16, 6), (5, 6)]
-    torch.testing.assert_close(memory[real], m.encode(source)[real])
-    assert memory.shape == m.encode(source).shape
-
-
-def test_a_sentence_of_padding_alone_is_named_by_its_own_row():
-    source = sentences(40)
-    source[33] = 0
-    with pytest.raises(ValueError, match=r"source\[33\] is padding alone"):
-        encode_by_length(model(), source)
