@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .layers import AddAndNorm, DecoderLayer, EncoderLayer, FeedForward
+from .masks import causal_mask
 from .shapes import CrossMask, KeyStates, Mask, QueryStates, SelfMask, SourceMask, States
 from .transformer import Decoder, Encoder
 
@@ -28,10 +29,24 @@ def is_plain(stack: nn.Module) -> bool:
     return known and not hooked and not recorded
 
 
-def leaves_padding_out(stack: nn.Module, real: Tensor) -> bool:
-    """Whether a stack computes real tokens alone: on a CPU, where there is padding."""
-    here = real.device.type == "cpu" and not torch.compiler.is_compiling()
-    return here and is_plain(stack) and not bool(real.all())
+def leaves_padding_out(stack: nn.Module, states: Tensor) -> bool:
+    """Whether a stack may compute real tokens alone: on a CPU."""
+    return states.device.type == "cpu" and not torch.compiler.is_compiling() and is_plain(stack)
+
+
+def real_tokens(states: Tensor, mask: Mask) -> Bool[Tensor, "batch length"] | None:
+    """Where real tokens stand, after a mask of padding, or of padding and the future; None after any other mask.
+
+    Another mask may hide a token whose output is wanted.
+    """
+    batch, length, _ = states.shape
+    if mask.shape == (batch, 1, 1, length):
+        return mask[:, 0, 0]
+    if mask.shape == (batch, 1, length, length):
+        real = mask[:, 0].diagonal(dim1=-2, dim2=-1)  # who may look at itself
+        if torch.equal(mask, causal_mask(length, mask.device) & real[:, None, None]):
+            return real
+    return None
 
 
 class RealTokens:
@@ -83,10 +98,10 @@ class UnpaddedEncoder(Encoder):
 
     def forward(self, states: States, source_mask: SourceMask) -> States:
         """As Encoder.forward, but for what stands at padding."""
-        is_real = source_mask[:, 0, 0]
-        if not leaves_padding_out(self, is_real):
+        found = real_tokens(states, source_mask) if leaves_padding_out(self, states) else None
+        if found is None or found.all():
             return super().forward(states, source_mask)
-        real = RealTokens(is_real)
+        real = RealTokens(found)
         layers = set(cast(Iterable[EncoderLayer], self.layers))  # two places may share one
         with ExitStack() as kernels:
             for layer in layers:
@@ -110,13 +125,12 @@ class UnpaddedDecoder(Decoder):
         source_mask: CrossMask,
     ) -> QueryStates:
         """As Decoder.forward, but for what stands at padding."""
-        # A real token may look at itself; nobody may look at padding.
-        target_is_real = target_mask[:, 0].diagonal(dim1=-2, dim2=-1)
-        source_is_real = source_mask[:, 0, 0]
-        both = torch.cat([target_is_real, source_is_real], dim=1)
-        if not self.training or not leaves_padding_out(self, both):
+        may = self.training and leaves_padding_out(self, states)
+        in_target = real_tokens(states, target_mask) if may else None
+        in_source = real_tokens(memory, source_mask) if may else None
+        if in_target is None or in_source is None or (in_target.all() and in_source.all()):
             return super().forward(states, memory, target_mask, source_mask)
-        target, source = RealTokens(target_is_real), RealTokens(source_is_real)
+        target, source = RealTokens(in_target), RealTokens(in_source)
         layers = set(cast(Iterable[DecoderLayer], self.layers))
         with ExitStack() as kernels:
             for layer in layers:

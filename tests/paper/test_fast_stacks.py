@@ -151,6 +151,20 @@ def test_a_part_of_ones_own_and_a_hook_get_the_batch_as_it_is(computed, stack, c
     torch.testing.assert_close(found[TARGET != 0], logits[TARGET != 0])
 
 
+@pytest.mark.parametrize(
+    "mask", [torch.ones(3, 1, 1, 4) == 1, torch.ones(4, 4).tril() == 1, torch.ones(3, 1, 4, 4).tril(-1) == 1]
+)
+def test_a_mask_of_ones_own_gets_the_batch_as_it_is(computed, mask):
+    """Such as one without a token whose output is wanted."""
+    plain, unpadded = pair()
+    states = torch.randn(3, 4, 8, dtype=torch.float64)
+    torch.testing.assert_close(unpadded.encoder(states, mask), plain.encoder(states, mask))
+    assert set(computed) == {(3, 4)}
+    source_mask = (SOURCE != 0)[:, None, None]
+    expected = plain.decoder(states, states, mask, source_mask)
+    torch.testing.assert_close(unpadded.decoder(states, states, mask, source_mask), expected)
+
+
 def test_recorded_weights_are_those_of_the_batch():
     plain, unpadded = pair()
     with record_attention(plain) as expected:

@@ -36,12 +36,31 @@ LARGEST_TO_TYPE = 100_000  # a larger number is a product, which a keypad of dig
 
 
 @cache
-def questions() -> dict[str, Any]:
-    """Label of an exercise → its question; in a process of its own, for it runs cells of the chapters."""
+def asking() -> subprocess.Popen[str]:
+    """The process that finds the questions. It runs cells of the chapters."""
     command = [sys.executable, "-m", "workshop.course.page_answers"]
     one_core = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=one_core, check=True, stdout=subprocess.PIPE, encoding="utf-8")
-    return json.loads(done.stdout)
+    return subprocess.Popen(command, cwd=ROOT, env=one_core, stdout=subprocess.PIPE, encoding="utf-8")
+
+
+@cache
+def questions() -> dict[str, Any]:
+    """Label of an exercise → its question."""
+    found, _ = asking().communicate()
+    if asking().returncode:
+        raise RuntimeError(f"the questions of the pages were not found (exit status {asking().returncode}): see above")
+    return json.loads(found)
+
+
+def wants_forms(app: Sphinx) -> bool:
+    """Whether the pages of this build ask."""
+    return app.config.book_solutions and app.builder.name == "html"
+
+
+def start_asking(app: Sphinx) -> None:
+    """Begin at once: the questions take as long to find as the sources to read."""
+    if wants_forms(app):
+        asking()
 
 
 def keyboard(question: dict[str, Any]) -> str:
@@ -85,7 +104,7 @@ def form_html(label: str, question: dict[str, Any]) -> str:
 
 def add_forms(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     """Put the form of each prediction before the cell that answers it in Python."""
-    if not app.config.book_solutions or app.builder.name != "html":
+    if not wants_forms(app):
         return
     for exercise in (*doctree.findall(exercise_node), *doctree.findall(exercise_enumerable_node)):
         label = exercise.get("label", "")

@@ -191,6 +191,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("answers", book_answers.Answers)
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
+    app.connect("builder-inited", book_answers.start_asking)
     app.connect("source-read", prepare_exercises)
     app.connect("doctree-read", book_folds.name_folds)
     app.connect("doctree-resolved", book_moved.keep_anchors)
