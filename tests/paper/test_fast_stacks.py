@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from transformer_lib import Transformer, TransformerConfig, fast, record_attention
+from transformer_lib import Transformer, TransformerConfig, fast, fast_stacks, record_attention
 from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.fast_cache import speed_up_decoding
 from transformer_lib.fast_stacks import UnpaddedDecoder, UnpaddedEncoder
@@ -35,6 +35,12 @@ def outcome(model, source, target):
     logits = model(source, target, real)
     (logits * torch.linspace(-1, 1, logits.numel()).view_as(logits)).sum().backward()
     return logits.detach(), {name: weight.grad for name, weight in model.named_parameters()}
+
+
+@pytest.fixture(autouse=True)
+def _always(monkeypatch):
+    """Take small batches apart, too; but none without padding."""
+    monkeypatch.setattr(fast_stacks, "WORTH_IT", 1)
 
 
 @pytest.fixture
@@ -186,6 +192,18 @@ def test_without_padding_nothing_is_taken_apart(computed):
 def test_in_evaluation_the_logits_are_those_of_the_plain_model_at_padding_too():
     plain, unpadded = pair()
     torch.testing.assert_close(unpadded.eval()(SOURCE, TARGET), plain.eval()(SOURCE, TARGET))
+
+
+def test_a_batch_with_little_padding_is_not_taken_apart(computed, monkeypatch):
+    _, unpadded = pair()
+    width = SIZES["d_model"]
+    monkeypatch.setattr(fast_stacks, "WORTH_IT", 3 * width)  # the source has 3 cells of padding, the target too
+    unpadded(SOURCE, TARGET)
+    assert set(computed) == {(1, 9), (1, 6)}
+    monkeypatch.setattr(fast_stacks, "WORTH_IT", 3 * width + 1)
+    computed.clear()
+    unpadded(SOURCE, TARGET)
+    assert set(computed) == {(3, 4), (1, 6)}, "a decoder counts the padding of both"
 
 
 def test_after_an_error_the_attention_is_as_before(monkeypatch):
