@@ -27,7 +27,7 @@ def is_plain(stack: nn.Module) -> bool:
     """Whether weights say all that the stack computes: no class of the reader's own, no hook, no recorded weights."""
     parts = [part for part in stack.modules() if not isinstance(part, nn.Dropout)]
     known = all(type(part) in PARTS for part in parts)
-    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in stack.modules())
     recorded = any(isinstance(part, MultiHeadAttention) and part.recorder for part in parts)
     return known and not hooked and not recorded
 
