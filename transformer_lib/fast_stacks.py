@@ -37,11 +37,13 @@ def leaves_padding_out(stack: nn.Module, states: Tensor) -> bool:
     return states.device.type == "cpu" and not torch.compiler.is_compiling() and is_plain(stack)
 
 
-def real_tokens(states: Tensor, mask: Mask) -> Bool[Tensor, "batch length"] | None:
-    """Where real tokens stand, after a mask of padding, or of padding and the future; None after any other mask.
+def real_tokens(states: Tensor, mask: Mask | None) -> Bool[Tensor, "batch length"] | None:
+    """Where real tokens stand, after a mask of padding, or of padding and the future; without such a mask None.
 
     Another mask may hide a token whose output is wanted.
     """
+    if mask is None:
+        return None
     batch, length, _ = states.shape
     if mask.shape == (batch, 1, 1, length):
         return mask[:, 0, 0]

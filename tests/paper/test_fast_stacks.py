@@ -180,6 +180,15 @@ def test_recorded_weights_are_those_of_the_batch():
     torch.testing.assert_close(weights, expected)
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_without_a_mask_nobody_is_left_out(computed):
+    plain, unpadded = pair()
+    states = torch.randn(3, 4, 8, dtype=torch.float64)
+    torch.testing.assert_close(unpadded.encoder(states, None), plain.encoder(states, None))
+    torch.testing.assert_close(unpadded.decoder(states, states, None, None), plain.decoder(states, states, None, None))
+    assert set(computed) == {(3, 4)}
+
+
 def test_without_padding_nothing_is_taken_apart(computed):
     _, unpadded = pair()
     unpadded(SOURCE[:1], TARGET[1:2])

@@ -5,6 +5,7 @@ checks. They stand in the page as base64, so that nobody reads the answer by acc
 solution is folded below. A site that keeps its solutions (`book_solutions: false`) has no forms.
 """
 
+import atexit
 import base64
 import html
 import json
@@ -40,7 +41,9 @@ def asking() -> subprocess.Popen[str]:
     """The process that finds the questions. It runs cells of the chapters."""
     command = [sys.executable, "-m", "workshop.course.page_answers"]
     one_core = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, cwd=ROOT, env=one_core, stdout=subprocess.PIPE, encoding="utf-8")
+    process = subprocess.Popen(command, cwd=ROOT, env=one_core, stdout=subprocess.PIPE, encoding="utf-8")
+    atexit.register(process.kill)  # where the build fails before it asks
+    return process
 
 
 @cache
