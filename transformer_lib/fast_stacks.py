@@ -81,15 +81,31 @@ class RealTokens:
 
 
 @contextmanager
-def among_sentences(attention: MultiHeadAttention, queries: RealTokens, keys: RealTokens, mask: Mask) -> Iterator[None]:
-    """Inside the `with` block, the attention is given one long sentence and looks within those of the batch."""
+def among_sentences(
+    attention: MultiHeadAttention,
+    queries: RealTokens,
+    keys: RealTokens,
+    mask: Mask,
+) -> Iterator[None]:
+    """Inside the `with` block the attention looks within sentences.
+
+    It is given the real tokens of a batch as one long sentence.
+    """
     kernel = attention.kernel
 
-    def padded_kernel(query: Tensor, key: Tensor, value: Tensor, _: Mask) -> Tensor:
+    def padded_kernel(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        _: Mask,
+    ) -> Tensor:
         # Kernels take (batch, heads, length, width).
-        given = [(queries, query), (keys, key), (keys, value)]
-        padded = [real.pad(heads.transpose(1, 2)).transpose(1, 2) for real, heads in given]
-        return queries.unpad(kernel(*padded, mask).transpose(1, 2)).transpose(1, 2)
+        padded = [
+            tokens.pad(heads.transpose(1, 2)).transpose(1, 2)
+            for tokens, heads in [(queries, query), (keys, key), (keys, value)]
+        ]
+        heads = kernel(*padded, mask).transpose(1, 2)
+        return queries.unpad(heads).transpose(1, 2)
 
     attention.kernel = padded_kernel
     try:
