@@ -4,7 +4,6 @@
 PYTHON ?= python3
 PORT ?= 8000
 WORKERS ?= 2
-DEEP_WORKERS ?= 4
 ARGS ?=
 SUBMISSIONS ?=
 CHAPTER ?=
@@ -12,8 +11,8 @@ OUT ?= grades
 VERSION ?=
 NAME ?=
 PY := .venv/bin/python
-# Each worker of the tests takes one core: two that take both wait for each other. The deep ones wait half of their time,
-# for limits, locks and processes; and they do without the checks of shapes (pyproject.toml).
+# Each worker of the tests takes one core: two that take both wait for each other. The deep tests do without the checks
+# of shapes (pyproject.toml).
 QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
 # What differs from system to system (torch's CUDA libraries on Linux) is left to pip; pyproject.toml holds the bounds.
 RESOLVE := _build/lock/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.11 \
@@ -61,7 +60,7 @@ test: grading-env ## Run the tests (one file, one test: ARGS="tests/paper/test_m
 	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(ARGS)
 
 test-deep: grading-env ## Run the rest: kills, processes, whole environments, every chapter through nbgrader
-	$(QUIETLY) $(PY) -m pytest -n $(DEEP_WORKERS) --dist worksteal --jaxtyping-packages= -m deep $(ARGS)
+	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal --jaxtyping-packages= -m deep $(ARGS)
 
 test-fast: env ## Run the tests that take no more than a few seconds each
 	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not deep" $(ARGS)
