@@ -4,14 +4,19 @@ A translator that is loaded has it; another model gets it by `speed_up_decoding`
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .cache import DecoderCache, LayerCache
 from .fast_stacks import UnpaddedEncoder, is_plain
 from .layers import DecoderLayer
-from .shapes import CrossMask, Memory, PastMask, SourceIds
+from .shapes import Attended, CrossMask, Key, Mask, Memory, PastMask, Query, SourceIds, Value
 from .transformer import Encoder, Transformer
+
+# With several threads PyTorch's kernel takes longer than the formula for so few queries in so many sentences.
+FEW_QUERIES, MANY_SENTENCES = range(2, 6), 8
 
 
 def speed_up_decoding(model: Transformer) -> None:
@@ -23,6 +28,9 @@ def speed_up_decoding(model: Transformer) -> None:
     for weight in model.parameters():
         if weight.dim() == 2 and weight.size(0) >= weight.size(1):
             weight.data = weight.data.t().contiguous().t()
+    for part in model.decoder.modules():
+        if isinstance(part, MultiHeadAttention):
+            part.kernel = attention_of_candidates
     model.decoder_cache = packed_cache
     if type(model.encoder) is Encoder:
         model.encoder = UnpaddedEncoder(model.encoder)
@@ -40,6 +48,14 @@ def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int =
     packs = known and not hooked and paper and not model.decoder.training and not torch.is_grad_enabled()
     cache = PackedCache if packs else DecoderCache
     return cache(model, source, model.encode(source), limit, beams)
+
+
+def attention_of_candidates(query: Query, key: Key, value: Value, mask: Mask | None = None) -> Attended:
+    """Equation (1), written out for a beam's candidates in many sentences, else by PyTorch's kernel."""
+    elsewhere = query.device.type != "cpu" or torch.compiler.is_compiling() or torch.get_num_threads() == 1
+    if not elsewhere and query.size(-2) in FEW_QUERIES and len(query) >= MANY_SENTENCES:
+        return scaled_dot_product_attention(query, key, value, mask)[0]
+    return F.scaled_dot_product_attention(query, key, value, mask)
 
 
 class PackedCache(DecoderCache):

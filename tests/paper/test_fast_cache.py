@@ -2,11 +2,20 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
-from transformer_lib import Transformer, TransformerConfig, fast, greedy_decode, record_attention
+from transformer_lib import (
+    Transformer,
+    TransformerConfig,
+    beam_search,
+    fast,
+    fast_cache,
+    greedy_decode,
+    record_attention,
+)
 from transformer_lib.cache import DecoderCache, start_decoding
-from transformer_lib.fast_cache import PackedCache, speed_up_decoding
+from transformer_lib.fast_cache import PackedCache, attention_of_candidates, speed_up_decoding
 
 SIZES = {"num_layers": 2, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 3, "d_v": 5}
 SOURCE = torch.tensor([[3, 4, 5, 2], [6, 7, 2, 0]])
@@ -42,6 +51,37 @@ def test_the_packed_cache_gives_the_logits_of_the_plain_one(changes, beams):
     cache, packed = steps(m, beams)
     assert (type(plain_cache), type(cache)) == (DecoderCache, PackedCache)
     torch.testing.assert_close(packed, plain)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("threads", "sentences", "queries", "written_out"),
+    [(2, 8, 2, True), (2, 8, 5, True), (2, 8, 1, False), (2, 8, 6, False), (2, 7, 4, False), (1, 8, 4, False)],
+)
+def test_attention_is_written_out_for_few_queries_of_many_sentences(
+    monkeypatch, threads, sentences, queries, written_out
+):
+    torch.manual_seed(0)
+    query, key = torch.randn(sentences, 2, queries, 3), torch.randn(sentences, 2, 9, 3)
+    mask = torch.rand(sentences, 1, queries, 9) > 0.4
+    mask[0, 0, 0] = False  # nothing to look at
+    expected = F.scaled_dot_product_attention(query, key, key, mask)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    torch.testing.assert_close(attention_of_candidates(query, key, key, mask), expected)
+    called = []
+    monkeypatch.setattr(fast_cache, "scaled_dot_product_attention", lambda *_: called.append("formula") or (None, None))
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *_: called.append("kernel"))
+    attention_of_candidates(query, key, key, mask)
+    assert called == ["formula" if written_out else "kernel"]
+
+
+def test_a_beam_over_many_sentences_finds_the_same_by_the_formula_and_by_the_kernel(monkeypatch):
+    m, source = model(), SOURCE.repeat(4, 1)
+    plain = beam_search(m, source, 3, max_length=6)
+    speed_up_decoding(m)
+    for threads in (1, 2):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert torch.equal(beam_search(m, source, 3, max_length=6), plain)
 
 
 def test_matrices_are_stored_by_column_and_keep_their_values():
