@@ -63,7 +63,7 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
         "what": f"the translator {name} that comes with the package: {LANGUAGES[args.source]} to "
         f"{LANGUAGES[args.target]}, trained on Tatoeba",
-        "data": "ManyThings/Tatoeba 2018-05-13, CC-BY 2.0; split by English sentence; test scored once, after training",
+        "data": "ManyThings/Tatoeba 2018-05-13, CC-BY 2.0; split by English sentence; test scored after training and after each packing",
         "model": MODEL,
         "training": TRAINING,
         "limits": LIMITS,
@@ -174,18 +174,18 @@ part.
 
 ## Model and training
 
-{result["parameters"]:,} parameters, the weights in {result["bits"]} bits with a scale for each row:
+{result["parameters"]:,} parameters, {result["bits"]} bits of each weight in a byte, a scale for each row:
 {sum(result["bytes"].values()) / 1e6:.2f} MB with the tokenizer. {", ".join(result["model"])}; shared byte-pair
 vocabulary of {VOCABULARY:,}. {result["steps"]:,} steps, {result["target_tokens_seen"] / 1e6:.1f} million target tokens,
 {trained["seconds"] / 60:.0f} minutes of steps on {trained["device"]}, {trained["threads"]} thread(s), beside
-other work; commit {trained["commit"]}. The mean of the last ten checkpoints. The last call
-(the first one, if the training was not interrupted):
+other work; commit {trained["commit"]}. The mean of the last ten checkpoints. The last of one
+or more calls:
 
     {trained["command"]}
 
 ## Scores
 
-Before packing the weights were {result["before_packing"]}.
+Packed from {result["before_packing"]}.
 BLEU by sacreBLEU on detokenized text, `{result["test"]["packed, greedy"]["signature"]}`.
 
 | split | decoding | BLEU | equal to the reference |
