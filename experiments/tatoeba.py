@@ -63,8 +63,8 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     result: dict[str, Any] = {
         "what": f"the translator {name} that comes with the package: {LANGUAGES[args.source]} to "
         f"{LANGUAGES[args.target]}, trained on Tatoeba",
-        "data": "ManyThings/Tatoeba 2018-05-13, CC-BY 2.0; split by English sentence; test scored after training and after "
-        "each packing",
+        "data": "ManyThings/Tatoeba 2018-05-13, CC-BY 2.0; split by English sentence; test scored after training "
+        "and after each packing",
         "model": MODEL,
         "training": TRAINING,
         "limits": LIMITS,
