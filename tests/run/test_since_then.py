@@ -185,7 +185,7 @@ def test_two_groups_are_heads_that_share_their_keys_and_values():
     own.load_state_dict(weights)
     x = torch.randn(2, 7, 16, dtype=torch.float64)
     with torch.no_grad():
-        assert torch.allclose(grouped(x, x, x), own(x, x, x), atol=1e-12)
+        torch.testing.assert_close(grouped(x, x, x), own(x, x, x), atol=1e-12, rtol=0)
 
 
 def test_grouped_heads_halve_the_cache():
