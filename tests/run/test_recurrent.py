@@ -99,8 +99,9 @@ def test_blind_attention_weighs_all_real_words_alike():
 def test_training_leaves_the_blind_attention_blind():
     model = build("blind", WORDS, D_VECTOR)
     model(SOURCE, TARGET_INPUT).square().sum().backward()
-    assert model.attention.score.weight.grad is None and not model.attention.score.weight.any()
-    assert build("attention", WORDS, D_VECTOR).attention.score.weight.requires_grad
+    assert model.attention.score.weight.grad is None
+    assert not model.attention.score.weight.any()
+    assert build("attentive", WORDS, D_VECTOR).attention.score.weight.requires_grad
 
 
 @both
