@@ -64,10 +64,13 @@ def test_a_model_that_was_sped_up_is_the_same_function():
     assert all(m.kernel is fast.attention for m in again.modules() if isinstance(m, MultiHeadAttention))
 
 
-def test_training_takes_the_fast_forms():
+def test_training_takes_the_fast_forms(monkeypatch):
+    used, apply = [], fast.SmoothedCrossEntropy.apply
+    monkeypatch.setattr(fast.SmoothedCrossEntropy, "apply", lambda *given: used.append(1) or apply(*given))
     model, config = small(), TrainingConfig(num_steps=1, warmup_steps=1)
     list(train(model, adam(model, config), [make_batch([([3, 4], [5, 6])])], config))
     assert {type(m) for m in model.modules() if isinstance(m, nn.Dropout)} == {Dropout}
+    assert used == [1]
 
 
 @pytest.mark.paper("eq-1")

@@ -58,11 +58,14 @@ def imports_of(path):
     here = ("transformer_lib", *path.relative_to(PACKAGE).parts[:-1])
     names = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
-            base = ".".join(here[: len(here) - node.level + 1]) + "." if node.level else ""
-            name = f"{base}{node.module or ''}"
-            if name.startswith("transformer_lib."):
-                names.add(in_order(name.removeprefix("transformer_lib.")))
+            base = here[: len(here) - node.level + 1] if node.level else ()
+            found = [".".join([*base, *filter(None, [node.module])])]
+            if found == ["transformer_lib"]:  # modules of the package, or names of its face
+                found = [f"transformer_lib.{alias.name}" for alias in node.names]
+        own = [name for name in found if name.startswith("transformer_lib.")]
+        names |= {in_order(name.removeprefix("transformer_lib.")) for name in own}
     return names
 
 

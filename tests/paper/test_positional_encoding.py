@@ -38,8 +38,8 @@ def test_wavelengths_go_from_two_pi_towards_base_times_two_pi():
 
 @pytest.mark.paper("pe")
 def test_float32_is_the_rounded_float64_even_far_out():
-    exact = reference.sinusoids(20_001, 2, 10000.0)[-1]
-    np.testing.assert_allclose(sinusoids(20_001, 2)[-1], exact, rtol=0, atol=1e-7)
+    exact = reference.sinusoids(20_001, D_MODEL, 10000.0)[-1]
+    np.testing.assert_allclose(sinusoids(20_001, D_MODEL)[-1], exact, rtol=0, atol=1e-7)
 
 
 @pytest.mark.paper("pe-linear")
@@ -86,6 +86,7 @@ def test_the_layer_gives_the_states_own_precision(dtype):
 
 def test_a_device_may_be_named():
     assert torch.equal(sinusoids(3, 4, device="cpu"), sinusoids(3, 4))
+    assert sinusoids(3, 4, device="meta").device.type == "meta"
 
 
 @pytest.mark.paper("learned-pe")

@@ -162,12 +162,12 @@ def test_recorded_weights_have_every_layer_and_head_and_add_up_to_one():
 
 def test_recording_ends_with_the_block_even_after_an_error():
     m = model()
-    with pytest.raises(RuntimeError, match="stop"), record_attention(m):
+    with pytest.raises(RuntimeError, match="stop"), record_attention(m) as stopped:
         raise RuntimeError("stop")
     with record_attention(m) as weights:
         pass
     m(SOURCE, TARGET_INPUT)
-    assert weights == {}
+    assert stopped == weights == {}
 
 
 @pytest.mark.parametrize(

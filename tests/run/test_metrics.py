@@ -12,9 +12,11 @@ def test_what_a_kill_cut_short_and_what_comes_after_the_checkpoint_is_dropped(tm
             metrics.write({"step_num": step_num})
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + left)
-    with Metrics(tmp_path, steps_done=2):
-        pass
-    assert [json.loads(line) for line in path.read_text().splitlines()] == [{"step_num": 1}, {"step_num": 2}]
+    for steps_done in (3, 2):
+        with Metrics(tmp_path, steps_done):
+            pass
+        kept = [json.loads(line) for line in path.read_text().splitlines()]
+        assert kept == [{"step_num": step_num} for step_num in range(1, steps_done + 1)]
 
 
 def test_validations_since_the_best_are_counted(tmp_path):
@@ -26,10 +28,12 @@ def test_validations_since_the_best_are_counted(tmp_path):
         assert metrics.since_best == 1
 
 
-def test_without_a_folder_nothing_is_written():
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with Metrics(None) as metrics:
         metrics.write({"step_num": 1})
     assert metrics.last == {"step_num": 1}
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.posix
