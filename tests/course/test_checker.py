@@ -112,10 +112,10 @@ def test_a_configuration_crosses_and_other_objects_keep_their_names_alone() -> N
     "encoded",
     [
         ["module", "gASVHQAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAR0cnVllIWUUpQu"],
-        ["array", "|O", [1], "AAAAAAAAAAA="],
+        ["array", "<M8[s]", [1], "AAAAAAAAAAA="],
         ["array", "<f8", [5], "AAAAAAAAAAA="],
         ["tensor", "load", [1], "AAAA", None, False],
-        ["configuration", "Path", {}],
+        ["configuration", "check_positive", {}],
         ["set", [["list", []]]],
         ["eval", "1"],
         [],

@@ -42,7 +42,7 @@ def test_gradescope_gets_each_check_with_its_message() -> None:
     result = elsewhere.gradescope(marks(events=["a-check: stopped after 20 s"]), 12.3)
     check_gradescope(result)
     assert [test["score"] for test in result["tests"]] == [2, 2, 1, 0]
-    assert result["tests"][0]["output"] == "Right."
+    assert [test["output"] for test in result["tests"]] == ["Right.", "", "Right.", "of -1 you make 1"]
     assert [test["visibility"] for test in result["tests"]] == ["visible", "after_due_date"] * 2
     assert (
         result["output"] == "a-check: stopped after 20 s\n1 written answers are marked by hand and do not count here."

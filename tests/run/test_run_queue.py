@@ -78,6 +78,9 @@ def test_the_queue_survives_a_kill_and_keeps_to_the_code_it_began_with(repositor
     os.killpg(int((folder / "worker").read_text()), signal.SIGKILL)
     assert "cut" in wait_for(repository, "nothing runs")
     (repository / "code.txt").write_text("new")  # work in the repository goes on
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *identity, "commit", "-qam", "two"], cwd=repository, check=True)
+    (repository / "code.txt").write_text("never committed")
     (folder / "first" / "clone" / "code.txt").write_text("what the run itself wrote over a file of the repository")
     said = queue(repository, "start", "--cores", "2")
     assert "not committed" in said.stderr
@@ -88,7 +91,7 @@ def test_the_queue_survives_a_kill_and_keeps_to_the_code_it_began_with(repositor
     results = {path.stem: json.loads(path.read_text()) for path in (repository / "experiments/results").iterdir()}
     assert results["first"]["begun_at"] >= 1  # went on from what it had
     assert results["first"]["code"] == "old"
-    assert results["second"] == {"begun_at": 0, "code": "old"}  # what is not committed is not run
+    assert results["second"] == {"begun_at": 0, "code": "new"}  # what is not committed is not run
     shutil.rmtree(folder / "first" / "clone")  # landed and tidied up
     assert queue(repository, "land").returncode == 0
 

@@ -123,7 +123,7 @@ def test_a_packed_picture_keeps_even_areas_exactly_and_edges_nearly() -> None:
 @pytest.mark.slow
 def test_a_photograph_or_a_transparent_picture_is_left_as_it_is() -> None:
     noise = png(np.random.default_rng(0).integers(0, 256, (200, 200, 3)))
-    clear = png(np.zeros((20, 20, 4)))
+    clear = png(np.zeros((400, 400, 4)))  # large enough for a palette to save something
     assert book_weight.packed(noise) == noise
     assert book_weight.packed(clear) == clear
 

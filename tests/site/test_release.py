@@ -43,7 +43,8 @@ def small_site(folder: Path, title: str) -> Path:
     (folder / "_static").mkdir()
     (folder / "book" / "masks.html").write_text(PAGE.format(title=title), "utf-8")
     (folder / "index.html").write_text(f"<title>{title}</title>", "utf-8")
-    (folder / "404.html").write_text("lost", "utf-8")
+    for name in ("404.html", "robots.txt", "sitemap.xml"):
+        (folder / name).write_text("of the host", "utf-8")
     (folder / release.PDF).write_bytes(b"%PDF-1.7")
     (folder / release.EPUB).write_bytes(b"PK")
     (folder / versions.FILE).write_text(versions.listing(title, "", []), "utf-8")
@@ -197,7 +198,7 @@ def test_the_wheel_installs_into_an_empty_folder_and_translates(collected: Path,
 def test_a_packed_folder_has_the_same_bytes_again(tmp_path: Path) -> None:
     site = small_site(tmp_path / "site", "text")
     release.pack(site, tmp_path / "a.zip")
-    (site / "index.html").touch()
+    os.utime(site / "index.html", (1e9, 1e9))  # a ZIP's times have steps of two seconds
     release.pack(site, tmp_path / "b.zip")
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
@@ -237,7 +238,8 @@ def test_a_list_of_versions_leads_from_each_folder_to_each_other(published: Path
 
 
 def test_what_speaks_for_the_host_stands_at_its_root_alone(published: Path) -> None:
-    assert [path.relative_to(published).as_posix() for path in published.rglob("404.html")] == ["404.html"]
+    names = ["404.html", "robots.txt", "sitemap.xml"]
+    assert [path.relative_to(published).as_posix() for name in names for path in published.rglob(name)] == names
 
 
 def test_without_a_release_there_is_the_newest_text_alone(tmp_path: Path) -> None:
