@@ -4,12 +4,12 @@ A translator that is loaded has it; another model gets it by `speed_up_decoding`
 """
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .cache import DecoderCache, LayerCache
+from .fast import attention
 from .fast_stacks import UnpaddedEncoder, is_plain
 from .layers import DecoderLayer
 from .shapes import Attended, CrossMask, Key, Mask, Memory, PastMask, Query, SourceIds, Value
@@ -51,11 +51,11 @@ def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int =
 
 
 def attention_of_candidates(query: Query, key: Key, value: Value, mask: Mask | None = None) -> Attended:
-    """Equation (1), written out for a beam's candidates in many sentences, else by PyTorch's kernel."""
+    """Equation (1), written out for a beam's candidates in many sentences, else as in fast.py."""
     elsewhere = query.device.type != "cpu" or torch.compiler.is_compiling() or torch.get_num_threads() == 1
     if not elsewhere and query.size(-2) in FEW_QUERIES and len(query) >= MANY_SENTENCES:
         return scaled_dot_product_attention(query, key, value, mask)[0]
-    return F.scaled_dot_product_attention(query, key, value, mask)
+    return attention(query, key, value, mask)
 
 
 class PackedCache(DecoderCache):

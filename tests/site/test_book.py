@@ -253,6 +253,11 @@ def test_no_filler_no_machine_paths_and_no_folder_left_behind():
         assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/|mkdtemp", text(path)), path.name
 
 
+def listed(values):
+    """As a sentence lists them: "1, 2 and 3"."""
+    return re.sub(r", (?=[^,]*$)", " and ", ", ".join(map(str, values)))
+
+
 def test_the_readme_says_what_the_command_reached():
     readme = (ROOT / "README.md").read_text("utf-8")
     recorded = json.loads((ROOT / "experiments/results/multi30k_recipe.json").read_text("utf-8"))
@@ -267,9 +272,9 @@ def test_the_readme_says_what_the_command_reached():
         counted = [
             scores[published_with or run["chosen"]][way]["bleu"] for run, scores in zip(runs, tests, strict=True)
         ]
-        epochs = " and ".join(f"{run['epochs']:.0f}" for run in runs)
-        cased = " and ".join(f"{score['bleu']}" for score in signed)
-        assert f"| {name} | {epochs} | **{cased}** | {' and '.join(map(str, counted))}, " in readme
+        epochs = listed(f"{run['epochs']:.0f}" for run in runs)
+        cased = listed(score["bleu"] for score in signed)
+        assert f"| {name} | {epochs} | **{cased}** | {listed(counted)}, " in readme
         assert all(f"`{score['signature']}`" in readme for score in signed)
     hours = [round(run["seconds_in_steps"] / 3600, 1) for run in recorded["runs"]]
     assert f"{min(hours):g} to {max(hours):g} hours of training on one CPU core" in readme
