@@ -5,20 +5,27 @@
 Of the translations of Multi30k that multi30k.py recorded, decoded with the beam chosen on the validation set; and of
 the translators that come with the package, which translate the test part of Tatoeba here, with the beam that
 their records name. A reference is as long as its words in BLEU's tokenization 13a.
+
+And how probable these translators find an end when they read the words of the reference instead of their own.
 """
 
 import itertools
 import json
 from typing import Any
 
+import torch
+
 from experiments.tatoeba import BEAM
 from transformer_lib.data import load_pairs
+from transformer_lib.data.batches import token_batches
 from transformer_lib.evaluation import bleu, import_sacrebleu
 from transformer_lib.run.translator import Translator
+from transformer_lib.transformer import evaluation_mode
 from workshop.lab.experiment import record
 from workshop.lab.provenance import RESULTS
 
 RECORDED = "multi30k_recipe"
+BATCH_TOKENS = 2000  # of the probabilities
 LENGTHS = {"multi30k": (1, 10, 15, 20, 1000), "tatoeba": (1, 6, 10, 15, 1000)}  # from each to the next
 
 
@@ -51,16 +58,35 @@ def of_recorded(direction: str, seed: int, split: str, decoding: str) -> dict[st
     return {**about, **parts(hypotheses, references), "by_reference_length": bands}
 
 
+@torch.inference_mode()
+def end_probabilities(translator: Translator, pairs: list[tuple[str, str]]) -> dict[str, float]:
+    """P(<eos>) given the words of the reference: summed over the places before its end, and at its end.
+
+    Means over the sentences. Of a model whose probabilities are right the two add up to 1.
+    """
+    eos_id, before, at_end = translator.model.config.eos_id, 0.0, 0.0
+    with evaluation_mode(translator.model):
+        for batch in token_batches(translator.encode(pairs), BATCH_TOKENS):
+            logits = translator.model(batch.source, batch.target_input)
+            ends = logits.softmax(dim=-1)[:, :, eos_id]  # (sentences, places)
+            last = batch.target_output == eos_id
+            at_end += ends[last].sum().item()
+            before += ends[(last.cumsum(dim=1) == 0)].sum().item()
+    return {"before_the_end": round(before / len(pairs), 4), "at_the_end": round(at_end / len(pairs), 4)}
+
+
 def of_shipped(direction: str) -> dict[str, Any]:
     """Of a translator that comes with the package."""
     name = f"tatoeba_{direction.replace('-', '_')}"
     alpha = json.loads((RESULTS / f"{name}.json").read_text("utf-8")).get("alpha", 0.6)
     pairs = load_pairs("tatoeba", "test", *direction.split("-"))
-    scores = Translator.load(name).score(pairs, BEAM, alpha)
+    translator = Translator.load(name)
+    scores = translator.score(pairs, BEAM, alpha)
     references = [target for _, target in pairs]
     bands = by_length(scores.hypotheses, references, LENGTHS["tatoeba"])
     about = {"name": name, "direction": direction, "split": "test", "decoding": f"beam {BEAM}, alpha {alpha}"}
-    return {**about, **parts(scores.hypotheses, references), "by_reference_length": bands}
+    ends = {"end_probability": end_probabilities(translator, pairs)}
+    return {**about, **parts(scores.hypotheses, references), **ends, "by_reference_length": bands}
 
 
 def measured() -> dict[str, Any]:

@@ -2,8 +2,12 @@
 
 import itertools
 import json
+from types import SimpleNamespace
 
-from experiments.sentence_length import LENGTHS, RECORDED, by_length, parts
+import torch
+
+from experiments.sentence_length import LENGTHS, RECORDED, by_length, end_probabilities, parts
+from transformer_lib import TransformerConfig
 from workshop.lab.provenance import RESULTS
 
 RECORD = json.loads((RESULTS / "sentence_length.json").read_text("utf-8"))
@@ -46,3 +50,18 @@ def test_no_sentence_is_lost_between_the_lengths():
             assert [band["words"] for band in bands] == [[low, high - 1] for low, high in itertools.pairwise(bounds)]
             assert sum(band["sentences"] for band in bands) == one["sentences"]
     assert parts(["a b"], ["a b c"])["sentences"] == 1
+
+
+class EvenModel(torch.nn.Module):
+    """Finds all four tokens of its vocabulary equally probable, everywhere."""
+
+    config = TransformerConfig(vocabulary_size=4)
+
+    def forward(self, source, target_input):
+        return torch.zeros(*target_input.shape, 4)
+
+
+def test_the_end_is_counted_before_its_place_and_at_it():
+    translator = SimpleNamespace(model=EvenModel(), encode=lambda pairs: [([3], [3] * len(t)) for _, t in pairs])
+    found = end_probabilities(translator, [("a", "b"), ("a", "bcd")])
+    assert found == {"before_the_end": (1 + 3) / 4 / 2, "at_the_end": 1 / 4}
