@@ -82,7 +82,7 @@ def test_too_little_memory_on_the_device_names_the_settings(translator, monkeypa
 
     monkeypatch.setattr(cli.Translator, "load", full)
     assert run("translate", translator, "--device", "cpu") == 2
-    assert "error: Tried to allocate 2 GiB\nTake a smaller batch_tokens" in capsys.readouterr().err
+    assert "error: Tried to allocate 2 GiB\nTrain into a new folder with a smaller" in capsys.readouterr().err
 
 
 def test_training_writes_metrics_and_a_checkpoint(translator):

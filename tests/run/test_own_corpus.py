@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 
 from transformer_lib import reference
 from transformer_lib.data.number_words import number_pairs
-from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, TextPairs
-from transformer_lib.run import cli
+from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, TextPairs, letters
+from transformer_lib.run import cli, training_run
 from transformer_lib.run.run_config import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
@@ -65,7 +66,12 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
         (b"a\nb\n", b"x\n \t \n", "b.cs, line 2 is empty"),
         (b"\xef\xbb\xbfab\xff\n", b"x\n", "a.fr, line 1, byte 6: 0xff is not UTF-8"),
         (b"a\nb \xe9t\xe9\n", b"x\ny\n", "a.fr, line 2, byte 3: 0xe9 is not UTF-8; convert the file, as with iconv"),
-        ("a\nb\n".encode("utf-16"), b"x\ny\n", "a.fr, line 1, byte 1: 0xff is not UTF-8"),
+        ("a\nb\n".encode("utf-16"), b"x\ny\n", "a.fr, line 1 is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8"),
+        ("\ufeffa\n".encode("utf-16-be"), b"x\n", "a.fr, line 1 is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8"),
+        ("a\nb\n".encode("utf-16-le"), b"x\ny\n", "a.fr, line 1 has a zero byte, as UTF-16 has; .* iconv -f UTF-16LE"),
+        (b"a\nb\0\n", b"x\ny\n", "a.fr, line 2 has a zero byte"),
+        (gzip.compress(b"a\n"), b"x\n", "a.fr, line 1 is packed by gzip; give the file a name that ends in .gz"),
+        (b"a\n", b"PK\x03\x04...", "b.cs, line 1 belongs to a zip archive; unpack it"),
     ],
 )
 def test_an_error_in_two_files_is_named_with_its_line_and_a_remedy(tmp_path, source, target, message):
@@ -130,6 +136,12 @@ def test_no_sentence_that_was_drawn_is_trained_on_in_either_language():
         assert {pair[side] for pair in corpus}.isdisjoint(pair[side] for pair in corpus.held_out)
     assert corpus.dropped == {"held out": 60, "shared with held-out pairs": 1200 - 60 - len(corpus)}
     assert 60 < corpus.dropped["shared with held-out pairs"] < 300
+
+
+def test_letters_keep_the_marks_that_make_another_word():
+    assert letters("Hi, it's_me 2!") == "hiitsme2"
+    assert letters("\u0935\u0939 \u0939\u0948।") == "\u0935\u0939\u0939\u0948"  # a Hindi sentence keeps its vowel sign
+    assert letters("กิน") != letters("กัน")
 
 
 def test_cleaning_counts_what_it_leaves_out_by_reason():
@@ -234,6 +246,31 @@ def test_a_resumed_run_notices_changed_files_and_follows_moved_ones(trained, num
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 
+def test_files_that_were_moved_are_named_with_the_remedy(trained, numbers, tmp_path, capsys):
+    folder = shutil.copytree(trained, tmp_path / "run")
+    config = RunConfig.read(folder)
+    replace(config, data=[config.data[0], str(tmp_path / "gone.roman")]).write(folder)
+    for command in (["evaluate", folder], ["train", folder, "--resume"]):
+        assert run(*command, "--device", "cpu") == 2
+        assert "gone.roman is gone; if it was moved, name its place with --data or" in capsys.readouterr().err
+
+
+def test_a_full_disk_while_encoding_leaves_nothing_half_written(numbers, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training_run.EncodedPairs, "write", full)
+    assert run("train", tmp_path / "run", "--data", *numbers, *LANGUAGES, *SMALL, *STEPS, "--device", "cpu") == 2
+    assert "encoded not written: [Errno 28] No space left on device; make room, or train" in capsys.readouterr().err
+    assert not (tmp_path / "run" / "encoded.part").exists()
+
+
+def test_empty_validation_files_are_named(numbers, tmp_path, capsys):
+    empty = [written(tmp_path, f"empty.{i}", []) for i in range(2)]
+    assert run("train", tmp_path / "run", "--data", *numbers, "--validation", *empty, *LANGUAGES) == 2
+    assert f"{empty[0]} and {empty[1]}: 400 pairs, of which 400 to train on and 0 held out" in capsys.readouterr().err
+
+
 def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
     held_out = [written(tmp_path, file.name, file.read_text("utf-8").splitlines()[:7]) for file in numbers]
     data = ["--data", *numbers, "--validation", *held_out, *LANGUAGES]
@@ -251,13 +288,18 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
             {"--tokenizer": ["spacy"]},
             "spaCy cannot split words of the language 'x-roman'; take the tokenizer bpe or space",
         ),
-        ({"--validation": ["number_words"]}, "No such file or directory: "),
-        ({"--data": ["multi30k"], "--validation": ["x"]}, "multi30k has validation pairs of its own; leave --validat"),
+        (
+            {"--validation": ["number_words"]},
+            "number_words: there is no such file. The run's folder stands before --data",
+        ),
+        ({"--data": ["multi30k"], "--validation": [__file__]}, "multi30k has validation pairs of its own; leave --val"),
         (
             {"--data": ["nowhere"]},
             "unknown corpus 'nowhere'; known: number_words, multi30k, tatoeba; files of your own",
         ),
-        ({"--data": ["multi30k", "runs/mine"]}, "give one corpus name, or files. Put the run's folder before --data"),
+        ({"--data": ["nowhere"], "--validation": [__file__]}, "unknown corpus 'nowhere'; known: "),
+        ({"--data": ["multi30k", "mine"]}, "give one corpus name, or files. The run's folder stands before --data"),
+        ({"--data": ["/"]}, "/ is a folder, no file of sentences. The run's folder stands before --data"),
         ({"--max-ratio": [0.5]}, "max_ratio = 0.5 must be at least 1"),
         ({"--max-length": [0]}, "max_length = 0 must be an integer of at least 1"),
         (
@@ -269,9 +311,9 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
 def test_settings_that_do_not_fit_the_files_leave_nothing_behind(numbers, tmp_path, capsys, changes, message):
     options = {"--data": numbers, "--source": ["fr"], "--target": ["x-roman"]} | changes
     given = itertools.chain(*([name, *values] for name, values in options.items() if values))
-    assert run("train", tmp_path / "new", *given, "--device", "cpu") == 2
+    assert run("train", tmp_path / "runs" / "new", *given, "--device", "cpu") == 2
     assert message in capsys.readouterr().err
-    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_blank_line_of_a_tab_separated_file_is_an_empty_pair(tmp_path):

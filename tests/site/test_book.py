@@ -306,17 +306,19 @@ def test_the_readmes_example_runs(capsys):
 
 @pytest.mark.slow
 def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
-    readme = (ROOT / "README.md").read_text("utf-8")
+    readme = (ROOT / "README.md").read_text("utf-8").replace("\\\n", "")
     lines = re.findall(r'^(?:echo "(.*)" \| )?python -m transformer_lib (.*)$', readme, re.MULTILINE)
-    assert [command.split()[0] for _, command in lines] == ["translate", "train", "evaluate"]
+    assert [command.split()[0] for _, command in lines] == ["translate", "train", "evaluate", "translate"]
     monkeypatch.chdir(tmp_path)
     pairs = [(german, english.upper()) for english, german in number_pairs("val")]
-    for name, some in (("train", pairs[:200]), ("test", pairs[200:205])):
+    for name, some in (("train", pairs[:200]), ("test", pairs[200:205]), ("new", pairs[205:207])):
         for language, side in zip(("fr", "cs"), zip(*some, strict=True), strict=True):
             Path(f"{name}.{language}").write_text("\n".join(side) + "\n", "utf-8")
     small = "--vocabulary-size 60 --model d_model=16 d_ff=16 num_layers=1 --training num_steps=2 batch_tokens=300"
-    for given, command in lines:
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(given.encode()), isatty=lambda: False))
+    for given, whole_command in lines:
+        command, read, files = whole_command.partition(" < ")
+        typed = Path(files.split(" > ")[0]).read_bytes() if read else given.encode()
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(typed), isatty=lambda: False))
         more = small if command.startswith("train ") else ""
         assert cli.main(shlex.split(f"{command} --device cpu {more}")) == 0
     printed = capsys.readouterr().out

@@ -48,9 +48,7 @@ def load_pairs(corpus: str, split: str, source: str, target: str) -> list[tuple[
         ValueError: an unknown corpus, split or language, an altered file, or sides of different line counts.
         FileNotFoundError: a file that is neither here nor to be had from upstream.
     """
-    if corpus not in CORPORA:
-        known = ", ".join(CORPORA)
-        raise ValueError(f"unknown corpus {corpus!r}; known: {known}; files of your own have paths that exist")
+    check_corpus(corpus)
     splits, languages = CORPORA[corpus]
     if split not in splits:
         raise ValueError(f"{corpus} has no split {split!r}; it has {', '.join(splits)}")
@@ -63,6 +61,13 @@ def load_pairs(corpus: str, split: str, source: str, target: str) -> list[tuple[
         pairs = split_by_english(_tatoeba_pairs(), split)
         return pairs if source == "en" else _swapped(pairs)
     return list(TextPairs([_multi30k_file(split, language) for language in (source, target)]))
+
+
+def check_corpus(corpus: str) -> None:
+    """Raise ValueError for a name that is no key of CORPORA."""
+    if corpus not in CORPORA:
+        known = ", ".join(CORPORA)
+        raise ValueError(f"unknown corpus {corpus!r}; known: {known}; files of your own have paths that exist")
 
 
 def split_by_english(pairs: list[tuple[str, str]], split: str) -> list[tuple[str, str]]:

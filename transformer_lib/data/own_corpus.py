@@ -1,10 +1,13 @@
 """A corpus in text files of any two languages: read with errors that name file and line, cleaned, and split."""
 
+import functools
 import gzip
 import hashlib
 import itertools
 import random
 import re
+import sys
+import unicodedata
 import zlib
 from array import array
 from collections import Counter
@@ -17,6 +20,12 @@ import numpy as np
 
 Pair = tuple[str, str]
 MOST_HELD_OUT, SHARE, SPLIT_SEED = 1000, 20, 0  # pairs held out for validation: at most so many, and one of so many
+OTHER_FORMATS = {  # by the first bytes of a file
+    b"\xff\xfe": "is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8",
+    b"\x1f\x8b": "is packed by gzip; give the file a name that ends in .gz",
+    b"PK\x03\x04": "belongs to a zip archive; unpack it",
+}
 
 
 def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
@@ -26,12 +35,20 @@ def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
         ValueError: another encoding; the message names the line and its byte.
     """
     for number, line in enumerate(file, start=1):
+        if found := _other_format(line, number == 1):
+            raise ValueError(f"{name}, line {number} {found}")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             start = error.start + len(line) - len(error.object)  # the mark at the beginning of a file counts, too
             problem = f"{name}, line {number}, byte {start + 1}: {line[start]:#04x} is not UTF-8"
-            raise ValueError(f"{problem}; convert the file, as with iconv -f ISO-8859-1 -t UTF-8") from None
+            raise ValueError(f"{problem}; convert the file, as with iconv -f WINDOWS-1252 -t UTF-8") from None
+
+
+def _other_format(line: bytes, first: bool) -> str:
+    marks = OTHER_FORMATS if first else {}
+    zero = "has a zero byte, as UTF-16 has; convert the file: iconv -f UTF-16LE -t UTF-8" if b"\0" in line else ""
+    return next((problem for mark, problem in marks.items() if line.startswith(mark)), zero)
 
 
 def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
@@ -163,7 +180,8 @@ class Corpus:
         self._used = bytearray(not fault for fault in faults)
         if not self.held_out or not sum(self._used):
             problem = f"{len(faults)} pairs, of which {sum(self._used)} to train on and {len(self.held_out)} held out"
-            raise ValueError(f"{_name(pairs)}: {problem}{self.report()}; give more pairs")
+            name = _name(pairs if held_out is None or self.held_out else held_out)
+            raise ValueError(f"{name}: {problem}{self.report()}; give more pairs")
 
     def __len__(self) -> int:
         return sum(self._used)
@@ -178,8 +196,15 @@ class Corpus:
 
 
 def letters(sentence: str) -> str:
-    """Its letters and digits, without case: "Hi." and "hi!" are one sentence."""
-    return re.sub(r"[\W_]+", "", sentence.casefold())
+    """Its letters, with their marks, and digits, without case: "Hi." and "hi!" are one sentence."""
+    return _other_signs().sub("", sentence.casefold())
+
+
+@functools.cache
+def _other_signs() -> re.Pattern[str]:
+    # In \w are no marks, such as the vowel signs of Hindi: without them, words of other sense would be one.
+    marks = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c).startswith("M"))
+    return re.compile(rf"[^\w{marks}]+|_+")
 
 
 def _name(pairs: object) -> str:

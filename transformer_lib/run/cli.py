@@ -15,7 +15,7 @@ from typing import Any, TextIO, get_args
 import torch
 
 from ..config import check_positive
-from ..data.corpora import CORPORA, load_pairs
+from ..data.corpora import CORPORA, check_corpus, load_pairs
 from ..data.own_corpus import Pair, TextPairs
 from ..decoding import Alpha, check_alpha, check_beam_size
 from .distributed import available_device, process_group
@@ -26,6 +26,7 @@ from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_c
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 PAPERS_ALPHA = 0.6
+FOLDER_FIRST = "The run's folder stands before --data"
 
 
 def run_train(args: argparse.Namespace) -> None:
@@ -107,14 +108,18 @@ def _data(given: list[str] | None) -> str | list[str] | None:
     if not given or not (given[0] in CORPORA or (len(given) == 1 and not Path(given[0]).exists())):
         return given and _paths(given)
     if len(given) > 1:
-        names = " ".join(given)
-        raise ValueError(f"--data {names}: give one corpus name, or files. Put the run's folder before --data")
+        raise ValueError(f"--data {' '.join(given)}: give one corpus name, or files. {FOLDER_FIRST}")
+    check_corpus(given[0])
     return given[0]
 
 
 def _paths(files: list[str]) -> list[str]:
     for file in files:
-        if Path(file).exists() and not Path(file).is_file():
+        if Path(file).is_dir():
+            raise ValueError(f"{file} is a folder, no file of sentences. {FOLDER_FIRST}")
+        if not Path(file).exists():
+            raise ValueError(f"{file}: there is no such file. {FOLDER_FIRST}")
+        if not Path(file).is_file():
             raise ValueError(f"{file} is no regular file, and a corpus is read several times; write it to a file")
     return [str(Path(file).resolve()) for file in files]  # a run may be resumed from another folder
 
@@ -160,7 +165,8 @@ def main(arguments: list[str] | None = None) -> int:
             _discard(sys.stdout)
         return 2
     except torch.OutOfMemoryError as error:
-        print(f"error: {error}\nTake a smaller batch_tokens (--training), or a smaller --beam-size.", file=sys.stderr)
+        remedy = "Train into a new folder with a smaller batch_tokens (--training); decode with a smaller --beam-size."
+        print(f"error: {error}\n{remedy}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         print(f"stopped {interrupt}".strip(), file=sys.stderr)
@@ -236,20 +242,16 @@ def _parser() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--device", default="auto", help="such as cuda:1; auto (default): cuda, then mps, then cpu")
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
-    corpus = argparse.ArgumentParser(add_help=False)
-    names = ", ".join(CORPORA)
-    corpus.add_argument(
-        "--data",
-        nargs="+",
-        metavar="FILE",
-        help="two text files, line by line translations, source first; or one with a tab between the sides; plain or "
-        f".gz, UTF-8; or one of {names} (default: those of the run; for a new one number_words)",
-    )
+    files = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
+    files += f".gz, UTF-8; or one of {', '.join(CORPORA)}"
+    several: dict[str, Any] = {"nargs": "+", "metavar": "FILE"}
 
-    learn = commands.add_parser("train", parents=[common, corpus], help="train on a corpus and write the folder")
+    usage = "%(prog)s [folder] [options]"  # by itself argparse would put the folder last, where --data takes it
+    learn = commands.add_parser("train", parents=[common], usage=usage, help="train on a corpus and write the folder")
+    learn.add_argument("--data", **several, help=f"{files} (default: the run's; for a new one number_words)")
     folder: dict[str, Any] = {"type": Path, "nargs": "?", "default": Path("translator")}
     learn.add_argument("translator", **folder, help="the folder to write (default: translator)")
-    learn.add_argument("--validation", nargs="+", metavar="FILE", help="likewise (default: a part of one's own files)")
+    learn.add_argument("--validation", **several, help="likewise (default: a part of one's own files)")
     learn.add_argument("--source", help="language to translate from, any name for one's own files (default: de)")
     learn.add_argument("--target", help="language to translate to (default: en)")
     learn.add_argument(
@@ -259,16 +261,14 @@ def _parser() -> argparse.ArgumentParser:
     learn.add_argument("--max-ratio", type=float, help="with --clean: largest ratio of the two lengths (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
     learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
-    learn.add_argument(
-        "--model", nargs="*", action="extend", default=[], metavar="KEY=VALUE", help="fields of TransformerConfig"
-    )
-    learn.add_argument(
-        "--training", nargs="*", action="extend", default=[], metavar="KEY=VALUE", help="fields of TrainingConfig"
-    )
+    assigned: dict[str, Any] = {"nargs": "*", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
+    learn.add_argument("--model", **assigned, help="fields of TransformerConfig (default: the paper's base model)")
+    steps = f"num_steps={RunConfig.training.num_steps} batch_tokens={RunConfig.training.batch_tokens}"
+    learn.add_argument("--training", **assigned, help=f"fields of TrainingConfig (default: {steps}; else the paper's)")
     learn.add_argument("--validate-every", type=int, metavar="STEPS", help="also saves a checkpoint (default: 200)")
     learn.add_argument("--keep-last", type=int, metavar="K", help="checkpoints to keep, besides the best (default: 5)")
     learn.add_argument("--patience", type=int, metavar="N", help="stop after N validations that bring nothing better")
-    learn.add_argument("--minutes", type=float, help="stop after this long")
+    learn.add_argument("--minutes", type=float, help="of training, at most; preparing the corpus is not counted")
     learn.add_argument("--resume", action="store_true", help="go on from the folder's newest intact checkpoint")
     learn.set_defaults(run=run_train)
 
@@ -281,10 +281,13 @@ def _parser() -> argparse.ArgumentParser:
     penalty = f"of the beam's length penalty (default: {PAPERS_ALPHA}, the paper's), or 'length': the score per token"
     search.add_argument("--alpha", type=_alpha, help=penalty)
 
-    speak = commands.add_parser("translate", parents=[common, search], help="translate standard input, line by line")
+    about = "translate standard input, a line in, a line out; 1,000 lines at a time, at a terminal one"
+    speak = commands.add_parser("translate", parents=[common, search], usage=usage, help=about)
     speak.set_defaults(run=run_translate)
 
-    judge = commands.add_parser("evaluate", parents=[common, corpus, search], help="BLEU with its signature on a split")
+    about = "BLEU with its signature, of one reference a sentence"
+    judge = commands.add_parser("evaluate", parents=[common, search], usage=usage, help=about)
+    judge.add_argument("--data", **several, help=f"{files} (default: the run's corpus; of own files what validates)")
     judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
     judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
     judge.set_defaults(run=run_evaluate)

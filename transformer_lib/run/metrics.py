@@ -62,7 +62,8 @@ class Metrics:
             if "val_perplexity" in record:
                 os.fsync(self.file.fileno())
         except OSError as error:
-            raise OSError(f"{self.file.name}: {error}; make room and go on with --resume") from error
+            remedy = "make room; with a checkpoint --resume goes on, else start again"
+            raise OSError(f"{self.file.name}: {error}; {remedy}") from error
 
     @property
     def since_best(self) -> int:

@@ -36,7 +36,7 @@ class RunConfig:
     tokenizer: str = ""  # "bpe", "spacy" or "space"; empty: as the corpus needs it
     vocabulary_size: int = 8000  # of bpe, both languages together
     model: Mapping[str, Any] = field(default_factory=dict)  # fields of TransformerConfig
-    training: TrainingConfig = TrainingConfig(num_steps=2000, batch_tokens=4000)  # noqa: RUF009, frozen
+    training: TrainingConfig = TrainingConfig(num_steps=20_000, batch_tokens=4000)  # noqa: RUF009, frozen
     validate_every: int = 200  # steps; a checkpoint is written each time
     keep_last: int = 5  # checkpoints, beside the best
     patience: int | None = None  # validations that bring nothing better; None: no limit

@@ -62,7 +62,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     Raises:
         ValueError: another run holds it, or its lock is a link: taking it would empty the file behind it.
     """
-    existed = folder.exists()
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / LOCK).is_symlink():
         raise ValueError(f"{folder / LOCK} is a link; delete it")
@@ -79,8 +79,8 @@ def only_writer(folder: Path) -> Iterator[None]:
             lock.release()
         if is_refused:
             (folder / LOCK).unlink()
-            if not existed:
-                folder.rmdir()
+            for path in made:
+                path.rmdir()
         lock.release()
 
 
@@ -128,7 +128,7 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
         raise KeyboardInterrupt(where) from None
     except FloatingPointError as error:
         kept = f"the checkpoint of step {saved} is kept" if saved else "no checkpoint was written"
-        raise ValueError(f"{error}; {kept}") from error
+        raise ValueError(f"{error}, in another folder; {kept}") from error
 
 
 def _batches(run: Run, training: TrainingConfig) -> Iterator[Batch]:
@@ -203,13 +203,15 @@ def check_token_counts(
     if widths.max() > limit:
         source, _ = next(itertools.islice(pairs, int(widths.argmax()), None))
         which = f"the {what} pair that begins {source[:40]!r} has {widths.max()} tokens on a side"
-        raise ValueError(f"{which}, more than {name} = {limit}; raise it, or take the pair out")
+        remedy = "raise it (--training or --model), or take long pairs out, as --clean --max-length 300 does"
+        raise ValueError(f"{which}, more than {name} = {limit}; {remedy}")
 
 
 def read_corpus(config: RunConfig) -> Corpus:
     """The pairs of a run: of a corpus by name, or of the files of one's own.
 
     Raises:
+        FileNotFoundError: a file of one's own is no longer where it was.
         ValueError: other pairs than those that the run began with, or what Corpus and load_pairs raise.
     """
     limits = Limits(config.max_length, config.max_ratio) if config.clean else None
@@ -221,6 +223,9 @@ def read_corpus(config: RunConfig) -> Corpus:
         splits = (load_pairs(config.data, split, config.source, config.target) for split in ("train", "val"))
         corpus = Corpus(next(splits), next(splits), limits, shown)
     else:
+        for file in [*config.data, *(config.validation or [])]:
+            if not Path(file).exists():
+                raise FileNotFoundError(f"{file} is gone; if it was moved, name its place with --data or --validation")
         held_out = TextPairs(config.validation) if config.validation else None
         files = TextPairs(config.data, config.clean, "delete the pair, or add --clean to leave such pairs out")
         corpus = Corpus(files, held_out, limits, shown)
@@ -245,8 +250,12 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
     sizes = config.vocabulary_size, config.source_vocabulary_size or 0
     encode = (translator.source_tokenizer.encode, translator.target_tokenizer.encode)
     bar = progress_bar(pairs, len(pairs), "encoding")
-    EncodedPairs.write(part, ((encode[0](source), encode[1](target)) for source, target in bar), max(sizes))
-    write_file(part / SEAL, json.dumps(_seal(part, of)))
+    try:
+        EncodedPairs.write(part, ((encode[0](source), encode[1](target)) for source, target in bar), max(sizes))
+        write_file(part / SEAL, json.dumps(_seal(part, of)))
+    except OSError as error:  # a full disk, or a file of the corpus that has gone
+        shutil.rmtree(part, ignore_errors=True)
+        raise OSError(f"{written} not written: {error}; make room, or train into a folder on another disk") from error
     shutil.rmtree(written, ignore_errors=True)
     part.replace(written)
     return EncodedPairs(written)
