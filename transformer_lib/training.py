@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .config import TrainingConfig, TransformerConfig, check_positive
-from .data.batches import Batch, Ids, batch_plan, make_batch
+from .data.batches import Batch, Ids, batch_plan, check_special, make_batch
 from .fast import speed_up, token_losses
 from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
@@ -92,7 +92,8 @@ def train(
         steps_done: updates already made; their batches are skipped.
 
     Raises:
-        ValueError: fewer batches in an update than processes.
+        ValueError: fewer batches in an update than processes; a batch with
+            other special ids than the model's.
         FloatingPointError: the loss of a step is infinite or NaN; the weights
             are those of the step before.
     """
@@ -109,6 +110,7 @@ def train(
     if config.compile:
         forward = torch.compile(parallel, dynamic=True)
     batches = itertools.islice(batches, steps_done * config.accumulate, None)
+    batches = (check_special(batch, model.config) for batch in batches)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()
         step_batches = list(itertools.islice(batches, config.accumulate))

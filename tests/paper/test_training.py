@@ -18,6 +18,7 @@ from transformer_lib import (
     reference,
 )
 from transformer_lib.data import make_batch, token_batches
+from transformer_lib.evaluation import perplexity
 from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.training import adam, epochs, train
 
@@ -203,6 +204,15 @@ def test_a_model_trains_on_ids_of_its_own():
     expected = label_smoothing_loss(logits, batch.target_output, pad_id=12).item()
     record = next(train(model, adam(model, config), epochs(PAIRS, model.config, config), config))
     assert record.loss_nats_per_token == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("other", [{"pad_id": 12}, {"bos_id": 12}, {"eos_id": 12}])
+def test_batches_with_other_special_ids_than_the_models_are_refused(other):
+    model, batches = fresh_model(**other), [make_batch(PAIRS)]
+    with pytest.raises(ValueError, match=f"other special ids than the model; make it with .*{next(iter(other))} 12"):
+        next(train(model, adam(model, SETTINGS), batches, SETTINGS))
+    with pytest.raises(ValueError, match="other special ids than the model"):
+        perplexity(model, batches)
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])

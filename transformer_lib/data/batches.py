@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import check_positive
+from ..config import TransformerConfig, check_positive
 from ..shapes import SourceIds, TargetIds
 
 Ids = list[int]
@@ -66,6 +66,21 @@ def make_batch(
         target_output=pad_rows([[*row, eos_id] for row in targets], pad_id),
         target_tokens=sum(len(row) + 1 for row in targets),
     )
+
+
+def check_special(batch: Batch, config: TransformerConfig) -> Batch:
+    """The same batch.
+
+    Raises:
+        ValueError: its padding, start or end are other ids than the model's: a loss would count the wrong tokens.
+    """
+    begins = batch.target_input[:, 0] == config.bos_id
+    ends = (batch.target_output == config.eos_id).any(dim=1)
+    real = int((batch.target_output != config.pad_id).sum())
+    if not (begins.all() and ends.all() and real == batch.target_tokens):
+        ids = f"pad_id {config.pad_id}, bos_id {config.bos_id} and eos_id {config.eos_id}"
+        raise ValueError(f"the batch has other special ids than the model; make it with {ids}")
+    return batch
 
 
 def token_batches(
