@@ -99,13 +99,13 @@ def paired_bootstrap(
 
 
 def import_sacrebleu() -> Any:
-    """BLEU, CHRF and PairedTest of sacreBLEU. Raises ImportError with the extra that brings it."""
+    """BLEU, CHRF and PairedTest of sacreBLEU. Raises ImportError, which says how to install it."""
     try:
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
         from sacrebleu.significance import PairedTest
     except ImportError as error:
-        raise ImportError("BLEU needs sacrebleu: pip install 'executable-transformer[text]'") from error
+        raise ImportError("BLEU needs sacrebleu: pip install sacrebleu") from error
     return SimpleNamespace(BLEU=BLEU, CHRF=CHRF, PairedTest=PairedTest)
 
 

@@ -144,9 +144,9 @@ def test_unequal_or_no_sentences_are_refused(score):
         perplexity(Transformer(TINY), [])
 
 
-def test_without_sacrebleu_the_message_names_the_extra(monkeypatch):
+def test_without_sacrebleu_the_message_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    with pytest.raises(ImportError, match=r"pip install 'executable-transformer\[text\]'"):
+    with pytest.raises(ImportError, match=r"pip install sacrebleu"):
         bleu(["a"], ["a"])
 
 

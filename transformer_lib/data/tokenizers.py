@@ -222,7 +222,7 @@ def word_splitter(language: str | None, lowercase: bool):
     try:
         import spacy
     except ImportError as error:
-        raise ImportError("words of a language need spaCy: pip install 'executable-transformer[text]'") from error
+        raise ImportError("words of a language need spaCy: pip install spacy") from error
     try:
         rules = spacy.blank(language).tokenizer  # the tokenizer alone; no trained model is downloaded
     except ImportError as error:
@@ -242,5 +242,5 @@ def _import_tokenizers() -> Any:
     try:
         import tokenizers
     except ImportError as error:
-        raise ImportError("subword units need tokenizers: pip install 'executable-transformer[text]'") from error
+        raise ImportError("subword units need tokenizers: pip install tokenizers") from error
     return tokenizers

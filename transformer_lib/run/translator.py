@@ -190,7 +190,7 @@ def progress_bar(steps: Iterable[Any], total: int | None, verb: str, done: int =
     try:
         from tqdm import tqdm
     except ImportError as error:
-        raise ImportError("a progress bar needs tqdm: pip install 'executable-transformer[text]'") from error
+        raise ImportError("a progress bar needs tqdm: pip install tqdm") from error
     delay = 1.0 if total is None else 0.0
     return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, delay=delay, disable=not shown)
 
