@@ -24,7 +24,7 @@ import torch
 
 from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
 from transformer_lib.config import Precision
-from transformer_lib.data import Batch
+from transformer_lib.data import Batch, make_batch
 from transformer_lib.training import adam, train
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak
@@ -77,10 +77,8 @@ SMOKE = Work(
 def random_batch(config: TransformerConfig, tokens: int) -> Batch:
     """So many tokens on each side, in sentences of one length, without padding."""
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(3, config.vocabulary_size, (2, tokens // LENGTH, LENGTH), generator=generator)
-    return Batch(
-        source=ids[0], target_input=ids[1], target_output=ids[1].roll(-1, dims=1), target_tokens=ids[1].numel()
-    )
+    ids = torch.randint(3, config.vocabulary_size, (2, tokens // LENGTH, LENGTH - 1), generator=generator)
+    return make_batch(list(zip(*ids.tolist(), strict=True)))  # with <eos> it has LENGTH
 
 
 def measure(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:

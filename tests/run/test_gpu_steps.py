@@ -48,7 +48,8 @@ def test_a_batch_is_full_and_shifted():
     assert batch.source.shape == batch.target_input.shape == (3, gpu_steps.LENGTH)
     assert batch.target_tokens == 96
     assert (batch.target_output[:, :-1] == batch.target_input[:, 1:]).all()
-    assert batch.source.min() > 2
+    assert (batch.source[:, -1] == batch.target_output[:, -1]).all()  # <eos>
+    assert min(batch.source[:, :-1].min(), batch.target_input[:, 1:].min()) > 2
 
 
 def test_what_is_recorded_comes_from_a_gpu():

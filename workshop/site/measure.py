@@ -1,5 +1,7 @@
 """The measure of each chapter: words of prose, lines of code and asserts that a reader sees; loops listed; figures.
 
+An assert counts in a folded cell, too: a reader unfolds it in the book and finds it in the notebook.
+
 python -m workshop.site.measure    print the table
 """
 
@@ -10,13 +12,16 @@ from pathlib import Path
 
 from workshop.course.exercises import tags
 from workshop.site.book_index import Page
+from workshop.site.make_notebooks import BOOK_ONLY
 from workshop.site.myst_blocks import Block, blocks, walk
 from workshop.site.plain_markdown import Plain, drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 GOAL = {"words": 1500, "lines": 120, "asserts": 0}
 SHORTER = {"first_steps": {"words": 900, "lines": 45, "asserts": 0}}  # one page
-FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell", "check", "hidden-check", "solution", "wrong-answer"}
+OF_EXERCISES = {"check", "hidden-check", "solution", "wrong-answer"}
+FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"} | OF_EXERCISES
+NOT_READ = {BOOK_ONLY} | OF_EXERCISES  # the cells whose asserts do not count
 NO_PROSE = {"code-cell", "literalinclude", "code-block", "math", "raw"}
 NO_WORDS = re.compile(r"(?s:\$\$.*?\$\$|<!--.*?-->)|^\|.*$|\{[\w:-]+\}(?=`)|(?<=\])\([^()\n]*\)", re.MULTILINE)
 WORD = re.compile(r"\$[^$]+\$|[^\W_][\w'’.,-]*")  # a formula within a sentence is a word of it
@@ -33,11 +38,11 @@ def shown(found: list[Block]) -> Iterator[Block]:
                 yield from shown(blocks(block.body, block.body_line))
 
 
-def code(block: Block, plain: Plain) -> str:
-    """The code that a reader sees of a block, a listing as its source; nothing of a folded cell."""
+def code(block: Block, plain: Plain, left_out: set[str] = FOLDED) -> str:
+    """The code of a block, a listing as its source; nothing of a cell with one of the tags that are left out."""
     if block.name == "literalinclude":
         return plain.source(block)[1]
-    return block.text if block.name == "code-cell" and not FOLDED & set(tags(block)) else ""
+    return block.text if block.name == "code-cell" and not left_out & set(tags(block)) else ""
 
 
 def has_figure(block: Block, folder: Path) -> bool:
@@ -70,7 +75,7 @@ def measure(page: Page, plain: Plain) -> dict[str, int]:
     return {
         "words": len(WORD.findall(NO_WORDS.sub(" ", prose))),
         "lines": sum(bool(line.strip()) for line in lines),
-        "asserts": sum(len(ASSERT.findall(code(block, plain))) for block in everything),
+        "asserts": sum(len(ASSERT.findall(code(block, plain, NOT_READ))) for block in everything),
         "figures": sum(has_figure(block, page.path.parent) for block in before),
     }
 
