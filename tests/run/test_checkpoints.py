@@ -111,16 +111,6 @@ def test_loading_restores_the_optimizer_and_leaves_the_random_states(saved):
     assert torch.equal(torch.get_rng_state(), generators)
 
 
-def test_a_checkpoint_of_format_2_which_has_random_states_is_read(saved):
-    states = {"random.torch": torch.get_rng_state(), "random.cuda.0": torch.zeros(16, dtype=torch.uint8)}
-    rewrite(saved, lambda tensors: tensors.update(states), format=2, random={"python": [3, [0], None], "numpy": []})
-    model = fresh_model()
-    optimizer = adam(model, SETTINGS)
-    assert load_checkpoint(saved, model, optimizer) == 2
-    assert snapshot(model, optimizer) == snapshot(*trained())
-    assert average_checkpoints([saved]).keys() == model.state_dict().keys()
-
-
 def test_an_infinite_perplexity_is_none(saved):
     save_checkpoint(saved, *trained(), 2, val_perplexity=float("inf"))
     assert _read(saved).described["val_perplexity"] is None
@@ -189,7 +179,7 @@ def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path, read):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 4}, " has format 4, and this library reads 2 and 3: use the one that wrote it"),
+        ({"format": 4}, " has format 4, and this library reads 3: use the one that wrote it"),
         ({"config": None}, DAMAGED),
         ({"config": {"d_modle": 8}}, "is a checkpoint from another config: vocabulary_size is None there, 13 here"),
         ({"optimizer": {"kind": "Adam"}}, DAMAGED + "it lacks 'param_groups'"),

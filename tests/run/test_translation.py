@@ -74,9 +74,3 @@ def test_translate_reads_as_much_of_a_line_as_the_model_can(monkeypatch, max_pos
     with pytest.warns(UserWarning, match=f"has 1500 tokens; the first {limit} are read"):
         list(translate(m, [" ".join("a" * 1500)], tokenizer, tokenizer))
     assert (longest_source(m), widths) == (limit, [limit + 1])  # and <eos>
-
-
-def test_a_beam_that_no_memory_holds_is_refused():
-    m, tokenizer = model(vocabulary_size=13), WordTokenizer.train(["a b c d e f g h i"])
-    with pytest.raises(ValueError, match="beam_size = 1000000 must be at most 1024"):
-        list(translate(m, ["a b"], tokenizer, tokenizer, beam_size=1_000_000))

@@ -2,19 +2,16 @@
 
 import base64
 import io
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from docutils import nodes
-from docutils.core import publish_from_doctree
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 from PIL import Image
 
-from workshop.site import book_charts, book_files, book_folds, book_head, book_moved, book_weight
-from workshop.site.book_index import HEADING, Index, Page, pages_in_order, read_page
+from workshop.site import book_charts, book_files, book_folds, book_head, book_weight
 
 SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
     <script data-x="1" src="../_static/design-tabs.js?v=2"></script>
@@ -53,44 +50,6 @@ def test_folded_code_says_what_it_makes() -> None:
     said = [part["prompt_show"] for part in tree.findall(nodes.container) if "prompt_show" in part]
     whats = ["figure", "figure", "output", "step", "check"]
     assert said == [*(f"Code of this {what}" for what in whats), "as it was"]
-
-
-# ── Renamed headings ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def anchors(page: Page) -> set[str]:
-    """Those of a page's headings and labels."""
-    lines = [line for block in page.blocks if block.kind == "text" for line in block.body]
-    titles = [match[1] for line in lines if (match := HEADING.match(line))]
-    return {nodes.make_id(words) for words in (*titles, *Index([page]).labels)}
-
-
-def test_an_anchor_that_was_published_leads_somewhere_still() -> None:
-    then = json.loads((ROOT / "tests/fixtures/earlier_anchors.json").read_text("utf-8"))
-    for page in map(read_page, pages_in_order(ROOT)):
-        now, earlier = anchors(page), book_moved.earlier(page.name)
-        kept = {before for place in earlier if place in now for before in earlier[place]}
-        lost = set(then.get(page.name, [])) - now - kept
-        assert not lost, f"enter them in workshop/site/book_moved.py: {page.name}: {lost}"
-        assert not now & kept, f"{page.name}: a heading has this anchor again"
-        assert book_moved.MOVED.get(page.name, {}).keys() <= now, f"{page.name}: these sections are gone"
-
-
-def test_no_page_with_published_anchors_is_gone() -> None:
-    then = json.loads((ROOT / "tests/fixtures/earlier_anchors.json").read_text("utf-8"))
-    assert (then.keys() | book_moved.MOVED.keys()) <= {path.stem for path in pages_in_order(ROOT)}
-
-
-def test_a_section_keeps_the_anchors_it_had() -> None:
-    tree = new_document("page", get_default_settings())
-    section = nodes.section("", nodes.title("", "Counting"), ids=["counting", "table-3"])
-    tree += [section, nodes.section("", nodes.title("", "The test"), ids=["the-test"])]
-    for _ in range(2):  # a page is resolved once for each builder
-        book_moved.keep_anchors(None, tree, "book/encoder_decoder")  # type: ignore[arg-type]
-    written = publish_from_doctree(tree, writer_name="html5", settings_overrides={"output_encoding": "unicode"})
-    assert section["ids"] == ["counting", "table-3", "counting-and-what-the-paper-s-column-tells"]
-    assert 'id="counting-and-what-the-paper-s-column-tells"' in written
-    assert 'id="the-test-that-proves-it"' in written
 
 
 # ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────

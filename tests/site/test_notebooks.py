@@ -92,12 +92,12 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def notebook(root: Path) -> Callable[..., dict[str, Any]]:
     """A function that turns a page with this body into a notebook."""
 
-    def build(body: str, solutions: bool = False) -> dict[str, Any]:
+    def build(body: str) -> dict[str, Any]:
         page = root / "book" / "page.md"
         page.write_text(f"{FRONT}# Page\n{body}\n", "utf-8")
         pages = [read_page(page), read_page(root / "book" / "other.md")]
         index = Index(pages, root / "book" / "references.bib")
-        return json.loads(make_notebooks.notebook_text(pages[0], index, ADDRESS, root, solutions))
+        return json.loads(make_notebooks.notebook_text(pages[0], index, ADDRESS, root))
 
     return build
 
@@ -106,8 +106,8 @@ def notebook(root: Path) -> Callable[..., dict[str, Any]]:
 def convert(notebook: Callable[..., dict[str, Any]]) -> Convert:
     """The cells of the page as (type, source), without the opening ones and the page's title."""
 
-    def build(body: str, solutions: bool = False) -> Cells:
-        cells = [(cell["cell_type"], cell["source"]) for cell in notebook(body, solutions)["cells"]]
+    def build(body: str) -> Cells:
+        cells = [(cell["cell_type"], cell["source"]) for cell in notebook(body)["cells"]]
         cells = [(kind, source.removeprefix("# Page").strip("\n")) for kind, source in cells[1:]]
         return [cell for cell in cells if cell[1] and "PackageNotFoundError" not in cell[1]]
 
@@ -420,14 +420,6 @@ def test_students_get_exercises_without_solutions(convert: Convert) -> None:
     assert cells[2] == ("markdown", f"After [Exercise 2]({SITE}page.html#ex-two).")
 
 
-def test_instructors_get_solutions(convert: Convert) -> None:
-    cells = convert(EXERCISES, solutions=True)
-    text = markdown(cells)
-    assert "**Solution of Exercise 1.**\n\nSECRET one" in text
-    assert "**Solution of Exercise 2.**" in text
-    assert ("code", 'answer = "SECRET three"') in cells
-
-
 def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
     link = f"**[Open the translator on the book's site]({SITE}page.html#live-translator).**"
     assert link in markdown(convert("```{live-translator}\n```"))
@@ -459,14 +451,13 @@ def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
         ("```{figure} _static/tree.svg\nThe tree.\n```", r"page\.md:6: picture _static/tree\.svg without alt text"),
         ("```{literalinclude} ../library/gone.py\n```", r"page\.md:6: unknown target '\.\./library/gone\.py'"),
         ("```{literalinclude} ../library/layers.py\n:pyobject: gone\n```", r"page\.md:6: .*gone"),
-        ("```{solution-start} ex-none\n```\n```{solution-end}\n```", r"page\.md:6: a solution of the unknown exercise"),
         ("```{solution-start} ex-none\n```", r"page\.md: a solution-start without its solution-end"),
         (":::{admonition} A\n```{code-cell} ipython3\n1\n```\n:::", r"page\.md:7: unknown directive \{code-cell\}"),
     ],
 )
 def test_what_cannot_be_converted_is_named_with_its_line(convert: Convert, body: str, message: str) -> None:
     with pytest.raises(PageError, match=message):
-        convert(body, solutions="{solution-end}" in body)
+        convert(body)
 
 
 # ── The committed notebooks ───────────────────────────────────────────────────────────────────────────────────

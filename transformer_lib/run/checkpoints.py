@@ -32,8 +32,7 @@ from ..transformer import Transformer
 from .seals import check_regular, digest, sealed, unsealed, whole
 
 FORMAT = 3  # of the file; a change that older readers cannot follow raises it
-READ = (2, FORMAT)  # format 2 has the states of the random generators too, which are left unread
-NO_WEIGHTS = ("optimizer.", "random.")  # what the names of the other tensors begin with
+OPTIMIZER = "optimizer."  # what the names of its tensors begin with
 SIGNS = {"checkpoint", "library"}  # in the header of a checkpoint: two, as an altered bit can remove one
 
 
@@ -301,19 +300,17 @@ def _read(path: Path, verified: bool = True, foreign: bool = False) -> _Content:
         if foreign and not SIGNS & metadata.keys():
             return _Content({}, tensors, {})
         described = unsealed(metadata["checkpoint"])
-        known = described["format"] in READ
+        known = described["format"] == FORMAT
         if known and verified and digest(tensors) != described["tensors"]:
             raise ValueError("the tensors are not what their digest says")
     except (SafetensorError, KeyError, ValueError) as error:
         raise _damaged(path, error) from error
     if not known:
-        read = " and ".join(map(str, sorted(READ)))
-        raise ValueError(
-            f"{path} has format {described['format']}, and this library reads {read}: use the one that wrote it"
-        )
+        problem = f"{path} has format {described['format']}, and this library reads {FORMAT}"
+        raise ValueError(f"{problem}: use the one that wrote it")
     parts: tuple[dict[str, Tensor], dict[str, Tensor]] = {}, {}
     for name, tensor in tensors.items():
-        parts[name.startswith(NO_WEIGHTS)][name] = tensor
+        parts[name.startswith(OPTIMIZER)][name] = tensor
     return _Content(described, *parts)
 
 
@@ -351,9 +348,8 @@ def _restore(path: Path, found: _Content, optimizer: Optimizer) -> None:
     """Put the optimizer into the state that was saved."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in found.training.items():
-        kind, number, *key = name.split(".")
-        if kind == "optimizer":
-            state.setdefault(int(number), {})[key[0]] = tensor.clone()  # otherwise the file would stay open
+        _, number, key = name.split(".")
+        state.setdefault(int(number), {})[key] = tensor.clone()  # otherwise the file would stay open
     try:
         saved, here = found.described["optimizer"], type(optimizer).__name__
         if saved["kind"] != here:

@@ -2,8 +2,8 @@
 
 The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
 book_live.py, book_training.py and book_stepper.py (what runs in the browser), book_head.py (what others say of a page),
-book_report.py (links to the forms for a report), book_moved.py (anchors of renamed headings), book_files.py (files
-beside the pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
+book_report.py (links to the forms for a report), book_files.py (files beside the pages), book_weight.py (what a page
+weighs) and book_pages.py (the finished HTML).
 """
 
 import re
@@ -27,7 +27,6 @@ from workshop.site import (
     book_folds,
     book_head,
     book_live,
-    book_moved,
     book_pages,
     book_report,
     book_stepper,
@@ -194,7 +193,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", book_answers.start_asking)
     app.connect("source-read", prepare_exercises)
     app.connect("doctree-read", book_folds.name_folds)
-    app.connect("doctree-resolved", book_moved.keep_anchors)
     app.connect("doctree-resolved", book_answers.add_forms)
     app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)

@@ -1,8 +1,7 @@
 """Make plain notebooks from the chapters of the book, for Colab and for courses.
 
-    python -m workshop.site.make_notebooks                                  write notebooks/ (without solutions)
+    python -m workshop.site.make_notebooks                                  write notebooks/
     python -m workshop.site.make_notebooks --check                          fail if notebooks/ is out of step
-    python -m workshop.site.make_notebooks --variant instructor --out DIR   with solutions
 
 The same chapters always give the same bytes: no outputs, no dates, ids from position and content. A directive or
 role that is not known here is an error, so that nothing reaches a reader as raw markup.
@@ -89,8 +88,8 @@ def is_run(block: Block) -> bool:
 class Converter:
     """Turns one page into the cells of a notebook."""
 
-    def __init__(self, page: Page, plain: Plain, solutions: bool):
-        self.page, self.plain, self.solutions = page, plain, solutions
+    def __init__(self, page: Page, plain: Plain):
+        self.page, self.plain = page, plain
         self.cells: list[NotebookNode] = []
         self.pending: list[Block] = []
 
@@ -118,11 +117,11 @@ class Converter:
         return CHECK.format(name=address.name, repository=address.repository, tests=tests)
 
     def _kept(self) -> list[Block]:
-        """The blocks of the page, without solutions unless they are wanted."""
+        """The blocks of the page, without solutions."""
         kept, inside = [], False
         for block in self.page.blocks:
             inside = inside or block.name == "solution-start"
-            if self.solutions or not inside:
+            if not inside:
                 kept.append(block)
             inside = inside and block.name != "solution-end"
         if inside:
@@ -153,10 +152,10 @@ def _opening(page: Page, plain: Plain, address: Address, has_code: bool) -> list
     return cells
 
 
-def notebook_text(page: Page, index: Index, address: Address, root: Path, solutions: bool = False) -> str:
+def notebook_text(page: Page, index: Index, address: Address, root: Path) -> str:
     """The notebook of a page as the text of its file."""
     plain = Plain(page, index, address, root)
-    cells = Converter(page, plain, solutions).convert()
+    cells = Converter(page, plain).convert()
     cells = _opening(page, plain, address, any(cell.cell_type == "code" for cell in cells)) + cells
     for i, cell in enumerate(cells):
         cell["id"] = f"cell-{i:03d}-{hashlib.sha256(cell.source.encode()).hexdigest()[:8]}"
@@ -165,10 +164,10 @@ def notebook_text(page: Page, index: Index, address: Address, root: Path, soluti
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def all_notebooks(root: Path = ROOT, solutions: bool = False) -> dict[str, str]:
+def all_notebooks(root: Path = ROOT) -> dict[str, str]:
     """File name → text, for every page of the book."""
     return {
-        f"{name}.ipynb": notebook_text(plain.page, plain.index, plain.address, root, solutions)
+        f"{name}.ipynb": notebook_text(plain.page, plain.index, plain.address, root)
         for name, plain in whole_book(root).items()
     }
 
@@ -183,12 +182,11 @@ def out_of_step(wanted: dict[str, str], folder: Path) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--variant", choices=["student", "instructor"], default="student")
     parser.add_argument("--out", type=Path, default=ROOT / "notebooks", help="the folder to write (or to check)")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a notebook is out of step")
     arguments = parser.parse_args()
     try:
-        wanted = all_notebooks(ROOT, arguments.variant == "instructor")
+        wanted = all_notebooks(ROOT)
     except PageError as error:
         raise SystemExit(f"book/{error}") from None
     if not arguments.check:

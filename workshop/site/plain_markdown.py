@@ -189,7 +189,6 @@ class Plain:
             "live-translator": lambda _block: self.live("Open the translator", "live-translator"),
             "rubric": self.body,
             "seeded-defects": lambda _block: tables.defect_table(self.root, self.address),
-            "solution-start": self.solution,
             "task": self.task,
             "teaching-plan": lambda block: self.inline(teaching_plan.markdown(self.root), block.line),
         }.get(block.name)
@@ -217,12 +216,6 @@ class Plain:
     def live(self, act: str, place: str) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""
         return f"**[{act} on the book's site]({self.address.site}{self.page.name}.html#{place}).**"
-
-    def solution(self, block: Block) -> str:
-        place = self.index.place(block.argument)
-        if place is None:
-            raise self.error(block.line, f"a solution of the unknown exercise {block.argument!r}")
-        return f"**Solution of {place.number or place.title}.**"
 
     def task(self, block: Block) -> str:
         return f"*{task_words(block.argument, block.options)}*"
