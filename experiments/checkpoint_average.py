@@ -28,8 +28,7 @@ AVERAGED, EVERY = [1, 2, 3, 5, 10, 20], 5
 def score(model: Transformer, words: NumberWords) -> dict[str, Any]:
     """Perplexity, exact match and BLEU of greedy decoding."""
     english, german = map(list, zip(*words.scored, strict=True))
-    translations = dict(translate(model, english, words.tokenizer, words.tokenizer, 100))
-    hypotheses = [translations[i] for i in range(len(german))]
+    hypotheses = translate(model, english, words.tokenizer, words.tokenizer, 100)
     signed = bleu(hypotheses, german)
     return {
         "perplexity": round(perplexity(model, token_batches(words.ids(words.scored), 4000)), 4),

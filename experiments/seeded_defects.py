@@ -67,8 +67,8 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
         sentences = [source for source, _ in scored]
         # The written-out attention runs, as in training: a defect may lie in it.
         with record_attention(model):
-            translations = dict(translate(model, sentences, tokenizer, tokenizer, 100, beam_size=beam_size))
-        return exact_match([translations[i] for i in range(len(scored))], [target for _, target in scored])
+            translations = translate(model, sentences, tokenizer, tokenizer, 100, beam_size=beam_size)
+        return exact_match(translations, [target for _, target in scored])
 
     result = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -121,8 +121,8 @@ def pair_scores(library: ModuleType, model: Any, task: Task) -> dict[str, float]
     nats = math.log(import_module(f"{library.__name__}.evaluation").perplexity(model, batches))
     sentences = [english for english, _ in task.scored]
     translate = import_module(f"{library.__name__}.run.translation").translate
-    found = dict(translate(model, sentences, task.tokenizer, task.tokenizer, batch_size=len(sentences)))
-    right = sum(found[i] == german for i, (_, german) in enumerate(task.scored))
+    found = translate(model, sentences, task.tokenizer, task.tokenizer, batch_size=len(sentences))
+    right = sum(said == german for said, (_, german) in zip(found, task.scored, strict=True))
     return {"nats_per_token": round(nats, 5), "exact_match": right / len(sentences)}
 
 

@@ -112,8 +112,7 @@ def one_run(name: str, seed: int, scale: Scale, device: str) -> dict[str, Any]:
     for record in train(model, adam(model, training), epochs(train_ids, model_config, training), training):
         loss = record.loss_nats_per_token
     of_val = perplexity(model, token_batches(val_ids, scale.batch_tokens))
-    translations = dict(translate(model, [s for s, _ in scored], tokenizer, tokenizer, beam_size=BEAM))
-    hypotheses = [translations[i] for i in range(len(scored))]
+    hypotheses = translate(model, [s for s, _ in scored], tokenizer, tokenizer, beam_size=BEAM)
     references = [tokenizer.normalize(t) for _, t in scored]
     score = bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization)
     return {

@@ -25,7 +25,7 @@ def test_translate_hands_alpha_to_the_beam(monkeypatch):
     seen = []
     monkeypatch.setattr(translation, "beam_search", lambda _model, source, *args: seen.append(args) or source)
     tokenizer = WordTokenizer.train(["a b c d e f g h i"])
-    list(translate(model(vocabulary_size=13), ["a b"], tokenizer, tokenizer, beam_size=3, alpha="length"))
+    translate(model(vocabulary_size=13), ["a b"], tokenizer, tokenizer, beam_size=3, alpha="length")
     assert seen == [(3, "length")]
 
 
@@ -34,25 +34,25 @@ def test_the_larger_the_beam_the_fewer_sentences_are_translated_together(beam_si
     seen = []
     monkeypatch.setattr(translation, "beam_search", lambda _model, source, *_: seen.append(len(source)) or source)
     m, tokenizer = model(vocabulary_size=13), WordTokenizer.train(["a b c d e f g h i"])
-    list(translate(m, ["a b", "a", "b"], tokenizer, tokenizer, beam_size=beam_size))
+    translate(m, ["a b", "a", "b"], tokenizer, tokenizer, beam_size=beam_size)
     assert max(seen) == together
 
 
 def test_one_string_in_place_of_a_list_is_refused():
     tokenizer = WordTokenizer.train(["a b c d e f g h i"])
     with pytest.raises(TypeError, match="sentences must be a list, got the string 'a b'; put it in brackets"):
-        list(translate(model(vocabulary_size=13), "a b", tokenizer, tokenizer))
+        translate(model(vocabulary_size=13), "a b", tokenizer, tokenizer)
 
 
 def test_translate_gives_every_line_its_own_answer():
     tokenizer = WordTokenizer.train(["a b c d e f g"])
     m = model(vocabulary_size=len(tokenizer))
     lines = ["a", "", "b c d", "   ", "g f e d c b a", "zzz"]
-    answers = dict(translate(m, lines, tokenizer, tokenizer, batch_size=2))
-    assert sorted(answers) == list(range(6))
+    answers = translate(m, lines, tokenizer, tokenizer, batch_size=2)
+    assert len(answers) == 6
     assert answers[1] == answers[3] == ""
     for i, line in enumerate(lines):
-        assert dict(translate(m, [line], tokenizer, tokenizer))[0] == answers[i]
+        assert translate(m, [line], tokenizer, tokenizer) == [answers[i]]
 
 
 def test_of_a_very_long_line_the_first_tokens_are_translated():
@@ -60,8 +60,8 @@ def test_of_a_very_long_line_the_first_tokens_are_translated():
     m = model(vocabulary_size=len(tokenizer), positions="learned", max_positions=6)
     long, short = " ".join("a" * 500), " ".join("a" * 5)
     with pytest.warns(UserWarning, match="'a a a a a a a a a a …' has 500 tokens; the first 5 are read"):
-        cut = dict(translate(m, [long], tokenizer, tokenizer))
-    assert cut == dict(translate(m, [short], tokenizer, tokenizer))
+        cut = translate(m, [long], tokenizer, tokenizer)
+    assert cut == translate(m, [short], tokenizer, tokenizer)
 
 
 @pytest.mark.parametrize(("max_positions", "limit"), [(None, 1000), (6, 5), (2000, 1000)])
@@ -72,5 +72,5 @@ def test_translate_reads_as_much_of_a_line_as_the_model_can(monkeypatch, max_pos
     learned = {"positions": "learned", "max_positions": max_positions} if max_positions else {}
     m = model(vocabulary_size=len(tokenizer), **learned)
     with pytest.warns(UserWarning, match=f"has 1500 tokens; the first {limit} are read"):
-        list(translate(m, [" ".join("a" * 1500)], tokenizer, tokenizer))
+        translate(m, [" ".join("a" * 1500)], tokenizer, tokenizer)
     assert (longest_source(m), widths) == (limit, [limit + 1])  # and <eos>

@@ -1,7 +1,8 @@
 """Sentences of text to sentences of text, in batches of like length."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 
@@ -28,15 +29,17 @@ def translate(
     batch_size: int = 64,
     beam_size: int = 1,
     alpha: Alpha = 0.6,
-) -> Iterator[tuple[int, str]]:
-    """Translate each sentence; yields its index and its translation, sentences of like length together.
+    shown: Callable[[Iterator[Any]], Iterable[Any]] = iter,
+) -> list[str]:
+    """One translation for each sentence, in the same order.
 
     A sentence without any token gives an empty translation. Of one with more than longest_source(model) tokens the
     first are read, and a warning says so.
 
     Args:
-        batch_size: sentences decoded together; fewer where a beam has more than 16 candidates.
+        batch_size: sentences of like length decoded together; fewer where a beam has more than 16 candidates.
         beam_size, alpha: of the beam search; a beam_size of 1 decodes greedily.
+        shown: gives the same elements, one for each sentence when it is translated, and shows how many there were.
 
     Raises:
         TypeError: one string in place of a list, whose letters would be the sentences.
@@ -45,7 +48,6 @@ def translate(
         raise TypeError(f"sentences must be a list, got the string {sentences[:20]!r}; put it in brackets")
     check_beam_size(beam_size)
     batch_size = max(1, min(batch_size, LARGEST_BEAM // beam_size))
-    device = next(model.parameters()).device
     encoded = [source_tokenizer.encode(sentence) for sentence in sentences]
     limit = longest_source(model)
     for i, ids in enumerate(encoded):
@@ -53,14 +55,16 @@ def translate(
             message = f"{sentences[i][:20] + '…'!r} has {len(ids)} tokens; the first {limit} are read"
             warnings.warn(message, stacklevel=2)
             encoded[i] = ids[:limit]
-    for index in (i for i, ids in enumerate(encoded) if not ids):
-        yield index, ""
-    order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
-    for start in range(0, len(order), batch_size):
-        chosen = order[start : start + batch_size]
+
+    def search(chosen: list[int]) -> list[list[int]]:
         source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)
-        source = source.to(device)
+        source = source.to(next(model.parameters()).device)
         with torch.inference_mode():  # nothing of it meets autograd again
             tokens = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
-        for index, ids in zip(chosen, tokens.tolist(), strict=True):
-            yield index, target_tokenizer.decode(ids)
+        return tokens.tolist()
+
+    order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
+    batches = (order[start : start + batch_size] for start in range(0, len(order), batch_size))
+    translated = (pair for chosen in batches for pair in zip(chosen, search(chosen), strict=True))
+    found = dict(shown(translated))
+    return [target_tokenizer.decode(found[i]) if i in found else "" for i in range(len(sentences))]

@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -137,9 +138,8 @@ class Translator:
             alpha: of the beam's length penalty; "length" divides a score by the number of tokens.
         """
         tokenizers = self.source_tokenizer, self.target_tokenizer
-        done = translate(self.model, sentences, *tokenizers, beam_size=beam_size, alpha=alpha)
-        translations = dict(progress_bar(done, len(sentences), "translating") if progress else done)
-        return [translations[i] for i in range(len(sentences))]
+        bar = partial(progress_bar, total=len(sentences), verb="translating") if progress else iter
+        return translate(self.model, sentences, *tokenizers, beam_size=beam_size, alpha=alpha, shown=bar)
 
     def score(self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6) -> "Scores":
         """Translate the sources and compare with the targets, as far as the tokenizer keeps them.
