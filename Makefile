@@ -27,7 +27,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format \
-	notebooks live assignments grade mark fonts lock colab-check projects slides release release-dry-run clean \
+	notebooks lab live assignments grade mark fonts lock colab-check projects slides release release-dry-run clean \
 	distclean
 
 help: ## Show this list
@@ -55,6 +55,12 @@ serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@test -f _build/html/index.html || $(MAKE) --no-print-directory book
 	@echo "The book is at http://127.0.0.1:$(PORT)/ until Ctrl-C."
 	@$(PYTHON) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+lab: grading-env ## Open the notebooks in JupyterLab, as copies in my_notebooks/
+	@mkdir -p my_notebooks _build && for name in notebooks/*.ipynb; do \
+		test -e "my_$$name" || cp "$$name" my_notebooks/; done
+	@$(PY) -m ipykernel install --prefix _build/jupyter > _build/kernel.txt  # JupyterLab has an environment of its own
+	@JUPYTER_PATH="$(CURDIR)/_build/jupyter/share/jupyter" .venv-grading/bin/python -m jupyterlab $(ARGS) my_notebooks
 
 test: grading-env ## Run the tests (one file, one test: ARGS="tests/paper/test_masks.py -k causal")
 	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(ARGS)
