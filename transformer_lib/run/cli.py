@@ -240,7 +240,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate")
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--device", default="auto", help="such as cuda:1; auto (default): cuda, then mps, then cpu")
+    devices = "such as cuda:1; auto (default): cuda, then mps (of which no run is recorded), then cpu"
+    common.add_argument("--device", default="auto", help=devices)
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
     files = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
     files += f".gz, UTF-8; or one of {', '.join(CORPORA)}"
