@@ -113,7 +113,8 @@ class Transformer(nn.Module):
 
         Args:
             token_indices: into target_input.flatten(), of the tokens whose logits are wanted: (tokens, vocabulary).
-                None: all, (batch, target, vocabulary).
+                None: all, (batch, target, vocabulary). They are chosen here, and not by the caller, because
+                DistributedDataParallel wraps this method alone.
 
         Raises:
             ValueError: ids outside the vocabulary, batches of different sizes, a source of padding alone.
@@ -160,6 +161,7 @@ class Transformer(nn.Module):
         # <bos>, even where it is the padding's id, as in Marian's models
         real[..., 0] = True
         target_mask = causal & real  # (batch, 1, target, target)
+        # Made once more: the memory does not tell its padding.
         source_mask = padding_mask(source, pad_id)  # (batch, 1, 1, source)
         embedded = self.embed(target_input, self.embedding)
         states = self.decoder(embedded, memory, target_mask, source_mask)
