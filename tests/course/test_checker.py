@@ -216,6 +216,41 @@ def test_a_check_uses_the_students_functions_as_if_they_were_here(
 
 
 @pytest.mark.slow
+def test_a_package_that_is_not_installed_is_noted_wherever_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
+    about = {"answer": "", "without": [], "names": []}
+    sources = ("import no_such_package", "def f():\n    import no_such_other", "1 / 0")
+    cells = [{**about, "id": f"{i}", "role": "student", "name": f"{i}", "source": s} for i, s in enumerate(sources)]
+    cells.append({**about, "id": "c", "role": "check", "name": "c", "source": "f()", "names": ["f"]})
+    run = Run(cells, Chapter(cells), Limits(), tmp_path)
+    run.whole()
+    assert run.events == [
+        "0: No module named 'no_such_package' where answers are graded",
+        "c: No module named 'no_such_other' where answers are graded",
+    ]
+
+
+@pytest.mark.posix
+def test_where_bubblewrap_is_forbidden_the_message_names_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuses = tmp_path / "bwrap"
+    refuses.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n", "utf-8")
+    refuses.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sandbox, "missing", missing.__wrapped__)
+    said = sandbox.warned(Path(sys.executable), go_on=True)
+    assert "setting up uid map: Permission denied" in said
+    assert "profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }\nto /etc/apparmor.d/bwrap" in said
+    with pytest.raises(SystemExit, match=r"(?s)AppArmor.*add --without-sandbox \(make grade: ARGS="):
+        sandbox.warned(Path(sys.executable), go_on=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert "AppArmor" not in sandbox.warned(Path(sys.executable), go_on=True)
+
+
+@pytest.mark.slow
 def test_a_notebook_has_a_limit_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
     about = {"role": "student", "answer": "", "without": [], "names": []}

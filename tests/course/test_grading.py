@@ -58,6 +58,10 @@ def marks(out: Path, chapter: str) -> dict[str, dict[str, str]]:
         return {row["student"]: row for row in csv.DictReader(file)}
 
 
+def report_of(out: Path) -> str:
+    return (out / "report-attention.md").read_text("utf-8")
+
+
 def earned(row: dict[str, str], exercises: list[Any]) -> dict[str, float]:
     """Exercise → the points that its checks gave."""
     machine = [one.label for one in exercises if one.is_graded_by_machine]
@@ -426,6 +430,20 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     assert found["ada"]["not marked yet"] == ""
     assert (out / "records" / "attention" / "ada.json").stat().st_mtime_ns == first
     assert f"{ALL + 5} of {MOST}" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
+    (renamed,) = folder.rglob("bob*.ipynb")
+    renamed.rename(renamed.with_name(renamed.name.replace("bob", "robert")))
+    with pytest.raises(AssertionError, match="--again: no submission of bob; name a student as the table does"):
+        zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--again", "bob")
+    said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--again", "ada")
+    assert "3 submissions, 1 of them graded before" in said
+    assert (out / "records" / "attention" / "ada.json").stat().st_mtime_ns > first
+    gone = "attention: graded before, but no longer in the folder: bob; they are in no table now"
+    assert gone in said
+    assert gone in report_of(out)
+    assert {name: float(row["points"]) for name, row in marks(out, "attention").items()} == {
+        **{"ada": ALL + 5, "eve": 0},
+        "robert": ALL,
+    }
 
 
 @pytest.mark.deep
@@ -433,10 +451,11 @@ def test_the_class_list_reaches_the_report_and_titles_the_feedback(assignments: 
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     folder, out, students = tmp_path / "in", tmp_path / "out", tmp_path / "class.csv"
     zoo.hand_in(folder, "ada", zoo.answered(release, right))
+    (folder / "bob.pdf").touch()
     students.write_text("student\nada\nbob\n", "utf-8")
     said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--chapter", "attention", "--class", str(students))
-    assert "attention: 1 of the class handed in nothing" in said
-    assert "## Handed in nothing: 1\n\n- bob" in (out / "report-attention.md").read_text("utf-8")
+    assert "attention: no notebook of 1 of the class" in said
+    assert "## No notebook of this chapter: 1\n\n- bob: left out: bob.pdf" in report_of(out)
     row = marks(out, "attention")["ada"]
     assert {label: float(row[label]) for label in POINTS} == POINTS
     feedback = out / "feedback" / "ada" / "attention" / "attention.html"
@@ -479,6 +498,15 @@ def test_a_grading_process_that_stops_or_ends_is_replaced_and_a_damaged_record_i
     assert re.fullmatch("no end after [23] s", stopped)
     assert ended == "the grading process ended without a word: see grading.log"
     assert damaged == ["{}"] * 3, "as if it had never been graded"
+
+
+def test_without_a_sandbox_nothing_runs_unasked(needs_grading: None, tmp_path: Path) -> None:
+    command = [zoo.PYTHON, "-m", "workshop.course.grade", tmp_path, "--out", tmp_path / "out"]
+    given = os.environ | {"PATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("NO SANDBOX: bubblewrap is not installed. Until there is one, a submission can read")
+    assert done.stderr.endswith("add --without-sandbox (make grade: ARGS=--without-sandbox).\n")
 
 
 @pytest.mark.deep

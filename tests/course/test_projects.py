@@ -3,6 +3,7 @@
 import csv
 import inspect
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import yaml
 
 import transformer_lib
 from workshop.course import grade_projects, make_projects
+from workshop.course.grading import sandbox
 
 ROOT = Path(__file__).resolve().parents[2]
 SKELETON = ROOT / "projects" / "build_the_transformer"
@@ -188,9 +190,9 @@ def hand_in(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
-def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path) -> list[dict[str, str]]:
+def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path, *options: str) -> list[dict[str, str]]:
     """The rows of marks.csv."""
-    arguments = ["build_the_transformer", str(submissions), "--marks", str(marks)]
+    arguments = ["build_the_transformer", str(submissions), "--marks", str(marks), "--without-sandbox", *options]
     monkeypatch.setattr(sys, "argv", ["grade_projects.py", *arguments])
     grade_projects.main()
     return list(csv.DictReader(marks.read_text("utf-8").splitlines()))
@@ -202,7 +204,8 @@ HOSTILE = {
     "loops": ("while True:\n    pass\n", "stopped after"),
     "prints": ("while True:\n    print('x' * 1000)\n", "stopped after"),
 }
-FULL = "OSError: [Errno 28] No space left on device"  # of the sandbox, where the output comes before the time
+# Of the sandbox or the limit of a file, where the output comes before the time.
+FULL = ("OSError: [Errno 28] No space left on device", "OSError: [Errno 27] File too large")
 
 
 @pytest.mark.deep
@@ -215,7 +218,50 @@ def test_submissions_that_cannot_run_get_nothing_and_stop_nobody(tmp_path):
         never_ends = remark == "stopped after"
         marked = grade_projects.grade_build(tmp_path / student, seconds=0.5 if never_ends else 30)
         assert sum(marked.points.values()) == 0
-        assert remark in marked.remark or (student == "prints" and FULL in marked.remark), student
+        assert remark in marked.remark or (student == "prints" and marked.remark.endswith(FULL)), student
+
+
+def test_what_never_ends_takes_no_point_of_another_test(tmp_path, monkeypatch):
+    asked = []
+
+    def one_loops(_folder, names, seconds: float, most: int = 10) -> tuple[list[ElementTree.Element], str]:
+        asked.append((names, most))
+        if names == ["test_my_transformer.py"] or names[-1].endswith("::test_loops"):
+            return [], f"stopped after {most * seconds:g} s"
+        return [ElementTree.Element("testcase", name=names[0].split("::")[-1])] * ("--collect-only" not in names), ""
+
+    points = {"test_loops": 1.0, "test_right": 2.0, grade_projects.OWN_WORK: 0.0}
+    monkeypatch.setattr(grade_projects, "worth", lambda: points)
+    monkeypatch.setattr(grade_projects, "run_tests", one_loops)
+    submission = hand_in(tmp_path / "ada", {"my_transformer.py": ""})
+    marked = grade_projects.grade_build(submission, 60)
+    assert marked.points == {"test_loops": 0, "test_right": 2}
+    assert asked[1] == (["--collect-only", "test_my_transformer.py"], 2)
+    assert [names for names, _ in asked[2:]] == [[f"test_my_transformer.py::{name}"] for name in points]
+
+
+GUARDED = """\
+import os
+import pytest
+
+def test_no_variable_of_the_instructor():
+    assert "A_TOKEN" not in os.environ
+    assert os.environ["HOME"] != HOME
+
+def test_a_file_has_a_largest_size():
+    with pytest.raises(OSError), open("big", "wb") as file:
+        file.write(bytes((64 << 20) + 1))
+        file.flush()
+"""
+
+
+@pytest.mark.posix
+def test_what_runs_has_no_variables_of_the_instructor_and_fills_no_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("A_TOKEN", "secret")
+    hand_in(tmp_path, {"test_guarded.py": f"HOME = {str(Path.home())!r}\n{GUARDED}"})
+    cases, remark = grade_projects.run_tests(tmp_path, ["test_guarded.py"], 60)
+    assert ([case.get("name") for case in cases if not grade_projects.passed(case)], remark) == ([], "")
+    assert len(cases) == 2
 
 
 @pytest.mark.slow
@@ -286,6 +332,7 @@ def test_no_submission_brings_its_own_points(tmp_path):
 
 @pytest.mark.posix
 def test_an_odd_folder_becomes_a_remark_and_the_class_is_marked(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(grade_projects, "worth", lambda: {"test": 3.0})
     dangling = hand_in(tmp_path / "class" / "dangling" / "my_transformer", {"__init__.py": ""})
     (dangling / "data").symlink_to("nowhere")
     for name in ("empty", "__MACOSX", ".git"):
@@ -297,36 +344,104 @@ def test_an_odd_folder_becomes_a_remark_and_the_class_is_marked(tmp_path, monkey
     assert rows[1]["remark"] == "no my_transformer.py"
     printed = capsys.readouterr().out
     assert "2 submissions marked" in printed
-    assert "Left out, for these are no folders: ada.zip. Unpack archives." in printed
+    assert "Left out, for these are no folders, or older: ada.zip. Unpack archives." in printed
 
 
 def test_marks_hold_any_name_and_no_formula(tmp_path):
     odd = grade_projects.Marked("=HYPERLINK(1)", {"a": 1.0}, "@SUM(1)")
     unreadable = grade_projects.Marked("\udcff", {})  # a byte that is not UTF-8 in the name of a folder
-    grade_projects.write_marks([odd, unreadable], tmp_path / "marks.csv")
+    rows = {mark.student: grade_projects.row(mark, ["a"]) for mark in (odd, unreadable)}
+    grade_projects.write_marks(rows, tmp_path / "marks.csv", ["student", "total", "remark", "a"])
     lines = (tmp_path / "marks.csv").read_text("utf-8").splitlines()
     assert lines == ["student,total,remark,a", "'=HYPERLINK(1),1.0,'@SUM(1),1.0", "\\udcff,0,,0"]
 
 
-def test_marks_are_written_after_each_submission(tmp_path, monkeypatch):
+def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_path, monkeypatch):
     def second_never_ends(submission: Path, _seconds: float) -> grade_projects.Marked:
         if submission.name == "b":
             raise KeyboardInterrupt
         return grade_projects.Marked(submission.name, {"test": 3.0})
 
+    table = tmp_path / "marks.csv"
     monkeypatch.setattr(grade_projects, "grade_build", second_never_ends)
+    monkeypatch.setattr(grade_projects, "worth", lambda: {"test": 3.0, "test_nothing": 0.0})
     for name in "ab":
         (tmp_path / "class" / name).mkdir(parents=True)
-    with pytest.raises(KeyboardInterrupt):
-        grade(monkeypatch, tmp_path / "class", tmp_path / "marks.csv")
-    assert (tmp_path / "marks.csv").read_text("utf-8").splitlines() == ["student,total,remark,test", "a,3.0,,3.0"]
+    with pytest.raises(SystemExit, match="the same command goes on with the rest"):
+        grade(monkeypatch, tmp_path / "class", table)
+    assert table.read_text("utf-8").splitlines() == ["student,total,remark,test", "a,3.0,,3.0"]
+    table.write_text("student,total,remark,test,own\na,3.0,copied,3.0,7\n", "utf-8-sig")  # by hand
+    monkeypatch.setattr(grade_projects, "grade_build", lambda path, _: grade_projects.Marked(path.name, {"test": 2.0}))
+    rows = grade(monkeypatch, tmp_path / "class", table)
+    assert [[*row.values()] for row in rows] == [["a", "3.0", "copied", "3.0", "7"], ["b", "2.0", "", "2.0", ""]]
+    for option in (["--again", "a"], ["--again"]):
+        rows = grade(monkeypatch, tmp_path / "class", table, *option)
+        assert [*rows[0].values()] == ["a", "2.0", "", "2.0", "7"], "what the instructor added stays"
+    with pytest.raises(SystemExit):
+        grade(monkeypatch, tmp_path / "class", table, "--again", "c")
+
+
+def test_the_table_of_another_project_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "class" / "a").mkdir(parents=True)
+    table = tmp_path / "marks.csv"
+    for text in ("student,total,remark,found.md,bug\na,4,,20,4\n", "student;total\n", "notes\n"):
+        table.write_text(text, "utf-8")
+        monkeypatch.setattr(grade_projects, "worth", lambda: {"test": 3.0})
+        with pytest.raises(SystemExit, match=r"no table of this project and its key.*lacks the column"):
+            grade(monkeypatch, tmp_path / "class", table)
+        assert table.read_text("utf-8") == text
+
+
+def test_the_table_of_the_bugs_waits_for_the_marks_by_hand(tmp_path, monkeypatch):
+    (tmp_path / "class" / "ada").mkdir(parents=True)
+    table, key = tmp_path / "marks.csv", tmp_path / "key.json"
+    key.write_text(json.dumps(make_projects.key(make_projects.choose(0))), "utf-8")
+    options = ["find_the_bugs", str(tmp_path / "class"), "--key", str(key), "--marks", str(table), "--without-sandbox"]
+    monkeypatch.setattr(sys, "argv", ["grade_projects.py", *options])
+    grade_projects.main()
+    [row] = csv.DictReader(table.read_text("utf-8").splitlines())
+    names = [bug.name for bug in make_projects.choose(0)]
+    assert [*row] == ["student", "total", "remark", "found.md", *names, "everything passes"]
+    assert row["found.md"] == ""
+
+
+def test_downloads_of_course_systems_are_taken_as_they_are(tmp_path):
+    moodle = "_77_assignsubmission_file"
+    hand_in(tmp_path, {f"{name}my_transformer.py": "" for name in ("eve_", "lovelaceada_1234_56_", f"Ada B{moodle}_")})
+    hand_in(tmp_path, {"eve_my_transformer-1.py": "", "my_transformer.py": "", "bob_1_2_my_transformer.zip": ""})
+    os.utime(tmp_path / "eve_my_transformer.py", (1, 1))
+    hand_in(tmp_path / f"Cid D{moodle}", {"my_transformer.py": ""})
+    found, left_out = grade_projects.find(tmp_path, make_projects.BUILD)
+    assert {student: path.name for student, path in found.items()} == {
+        "Ada B 77": f"Ada B{moodle}_my_transformer.py",
+        "Cid D 77": f"Cid D{moodle}",
+        "eve": "eve_my_transformer-1.py",
+        "lovelaceada-1234": "lovelaceada_1234_56_my_transformer.py",
+    }
+    assert ": bob_1_2_my_transformer.zip, eve_my_transformer.py, my_transformer.py. Unpack archives." in left_out
+    assert [*grade_projects.find(tmp_path, make_projects.BUGS)[0]] == ["Cid D 77"], "a library is a folder"
+
+
+@pytest.mark.slow
+def test_a_file_alone_is_marked_like_a_folder(tmp_path):
+    hand_in(tmp_path, {"lovelaceada_1234_56_my_transformer.py": TASK_13})
+    marked = grade_projects.grade_build(tmp_path / "lovelaceada_1234_56_my_transformer.py", 60)
+    assert (sum(marked.points.values()), marked.remark) == (2, "")
+
+
+def test_without_a_sandbox_nothing_is_marked_unasked(tmp_path, monkeypatch):
+    (tmp_path / "class" / "a").mkdir(parents=True)
+    monkeypatch.setattr(sandbox, "missing", lambda _python: "bubblewrap is not installed")
+    monkeypatch.setattr(sys, "argv", ["grade_projects.py", "build_the_transformer", str(tmp_path / "class")])
+    with pytest.raises(SystemExit, match=r"(?s)NO SANDBOX: bubblewrap is not installed.*add --without-sandbox"):
+        grade_projects.main()
 
 
 def test_without_folders_the_message_says_what_is_wanted(tmp_path, monkeypatch):
     with pytest.raises(SystemExit, match="missing is no folder: name the one that holds a folder for each student"):
         grade(monkeypatch, tmp_path / "missing", tmp_path / "marks.csv")
     hand_in(tmp_path / "class", {"ada.zip": ""})
-    with pytest.raises(SystemExit, match="holds no folder.*Left out, for these are no folders: ada.zip"):
+    with pytest.raises(SystemExit, match="holds no folder.*Left out, for these are no folders, or older: ada.zip"):
         grade(monkeypatch, tmp_path / "class", tmp_path / "marks.csv")
 
 
@@ -383,7 +498,31 @@ def test_the_help_says_how_long_a_submission_may_take(tmp_path, monkeypatch):
     command = [sys.executable, "-m", "workshop.course.grade_projects", "--help"]
     said = " ".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split())
     assert "each run of the tests ten times as long" in said
-    assert "find_the_bugs one for each bug and one of everything" in said
+    assert "find_the_bugs is one for each bug and one of everything" in said
+
+
+def test_the_rest_is_tried_without_the_bugs_that_are_left(tmp_path, monkeypatch):
+    bugs = make_projects.choose(1)
+    tried = {}
+
+    def bug_0_is_gone(folder, names, _seconds: float) -> tuple[list[ElementTree.Element], str]:
+        library = folder / "transformer_lib"
+        tried.update({bug.name: bug.right in (library / bug.file).read_text("utf-8") for bug in bugs})
+        tried["theirs"] = (library / "__init__.py").read_text("utf-8").endswith("# theirs\n")
+        case = ElementTree.Element("testcase")
+        if names == [f"tests/{bug.caught_by}" for bug in bugs if not tried[bug.name]]:
+            ElementTree.SubElement(case, "failure")
+        return [case], ""
+
+    monkeypatch.setattr(grade_projects, "run_tests", bug_0_is_gone)
+    for planted, points in ((bugs[1:], 4 + 5), (bugs, 0)):
+        submission = tmp_path / str(len(planted))
+        make_projects.write_bugs(submission, planted)
+        with (submission / "transformer_lib" / "__init__.py").open("a", encoding="utf-8") as file:
+            file.write("# theirs\n")
+        marked = grade_projects.grade_bugs(submission, 60, make_projects.key(bugs))
+        assert sum(marked.points.values()) == points, marked
+        assert all(tried.values()), "in the last run: the student's library without what has cost its points"
 
 
 @pytest.mark.deep
@@ -391,7 +530,8 @@ def test_each_bug_counts_by_itself(tmp_path):
     bugs = make_projects.choose(1)
     make_projects.write_bugs(tmp_path / "first", bugs[1:])
     first = grade_projects.grade_bugs(tmp_path / "first", 60, make_projects.key(bugs))
-    assert first.points[bugs[0].name] == sum(first.points.values()) == grade_projects.POINTS_A_BUG
+    assert first.points[bugs[0].name] == grade_projects.POINTS_A_BUG
+    assert sum(first.points.values()) == grade_projects.POINTS_A_BUG + grade_projects.POINTS_FOR_THE_REST
     make_projects.write_bugs(tmp_path / "mended", [])
     mended = grade_projects.grade_bugs(tmp_path / "mended", 60, make_projects.key(bugs))
     assert sum(mended.points.values()) == 25

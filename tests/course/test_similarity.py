@@ -61,6 +61,12 @@ def test_only_what_a_student_wrote_is_compared(graded: Path) -> None:
     assert found["ada"].strip() == RIGHT.strip()
 
 
+def test_who_no_longer_stands_in_the_table_is_not_compared(graded: Path) -> None:
+    (graded / "marks").mkdir()
+    (graded / "marks" / "attention.csv").write_text("student,points\nada,1\neve,2\n", "utf-8")  # bob was renamed
+    assert set(answers(graded, "attention")) == {"ada", "eve", SOLUTION}
+
+
 def test_without_submissions_it_says_what_to_do_first(graded: Path) -> None:
     with pytest.raises(ValueError, match="holds no submission of 'masks': run `make grade` first"):
         answers(graded, "masks")

@@ -16,8 +16,8 @@ from workshop.course.grading.class_list import read as read_class
 from workshop.course.grading.exercise_parts import part_title, titles
 from workshop.course.grading.exercise_parts import rows as exercise_rows
 from workshop.course.grading.marks import NO_MARK, Marks, write_canvas, write_generic, write_moodle
-from workshop.course.grading.rebuild import Unreadable, ids, read, rebuild
-from workshop.course.grading.submissions import Submission, find, safe
+from workshop.course.grading.rebuild import CHANGED, Unreadable, ids, read, rebuild
+from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe
 from workshop.course.grading.summary import alike, report
 
 ADA_IN_MOODLE = "Ada Lovelace_77_assignsubmission_file"
@@ -315,6 +315,26 @@ def test_what_is_no_notebook_is_said(tmp_path: Path, text: str | bytes, message:
         submitted(tmp_path, text)
 
 
+def test_a_notebook_beyond_the_limit_is_not_read_and_the_remedy_is_said(tmp_path: Path) -> None:
+    put(tmp_path, "ada.ipynb")
+    file = tmp_path / "ada.ipynb"
+    text = file.read_bytes()
+    long = json.loads(text)
+    pictures = [{"output_type": "display_data", "data": {"image/png": "A" * (21 << 20)}, "metadata": {}}]
+    long["cells"][0]["outputs"] = pictures
+    file.write_text(json.dumps(long), "utf-8")
+    assert "ex-attention-write" in ids(read(file))
+    remedy = r"up to 50 MB are read, 20 MB of them beside the outputs: clear the outputs .* and grade again"
+    file.write_text(json.dumps(long | {"metadata": {"own": pictures}}), "utf-8")
+    with pytest.raises(Unreadable, match=f"has 42 MB; {remedy}"):
+        read(file)
+    file.write_bytes(text + b" " * ((MAX_MB + 1) << 20))
+    with pytest.raises(Unreadable, match=f"has 51 MB; {remedy}"):
+        read(file)
+    with pytest.raises(SystemExit, match="of no chapter that can be told; grade it with CHAPTER=…"):
+        find(tmp_path, CHAPTERS)
+
+
 def test_odd_cells_are_read_as_plain_text(tmp_path: Path) -> None:
     odd = {"cell_type": "code", "source": ["a\n", "b"], "metadata": {"nbgrader": [1]}, "outputs": [{"x": 1}], "id": 7}
     book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [odd, {"cell_type": "raw", "source": "r"}]}
@@ -370,6 +390,18 @@ def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
     assert "| ex-f-hidden | 0 | 2 |" in text
     assert "- ex-f-hidden, 2 ×: off by …" in text
     assert "- x.txt: left out" in text
+
+
+def test_cells_that_differ_in_most_notebooks_are_named_once_with_the_likely_reason() -> None:
+    others = [marks("bob"), marks("eve")]
+    for one in others:
+        one.events.append(f"setup: {CHANGED}")
+    others[0].events.append(f"ex-f-check: {CHANGED}")
+    text = report("attention", [marks(), *others], [])
+    assert f"- setup: {CHANGED}, in 2 of 3 notebooks: handed out from another version?" in text
+    assert text.count(f"setup: {CHANGED}") == 1
+    assert f"- bob: ex-f-check: {CHANGED}\n" in text
+    assert f"- bob: setup: {CHANGED}" in report("attention", others[:1], []), "one notebook is no class"
 
 
 def test_each_exercise_has_its_sum_before_its_parts(tmp_path: Path) -> None:
@@ -438,8 +470,27 @@ def test_the_class_list_tells_who_handed_in_nothing(tmp_path: Path) -> None:
     assert absent(students, found, "attention") == ["never"]
     assert absent(students, found, "masks") == list(students)
     text = report("attention", [marks()], [], ["never"])
-    assert "## Handed in nothing: 1\n\n- never" in text
-    assert "Handed in nothing" not in report("attention", [marks()], [])
+    assert "## No notebook of this chapter: 1\n\n- never" in text
+    assert "No notebook" not in report("attention", [marks()], [])
+
+
+def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path: Path) -> None:
+    for name in ("ada_essay.pdf", "eve_1234_56_x.zip", f"{ADA_IN_MOODLE}/x.py", "bob/Attention/x.ipynb", "bobs.pdf"):
+        put(tmp_path, name)
+    put(tmp_path, "cid_attention.ipynb")
+    put(tmp_path, ".hidden/never.pdf")
+    found, lines = find(tmp_path, CHAPTERS)
+    left_out = [path.relative_to(tmp_path) for path in files(tmp_path) if path != found[0].file]
+    assert len(left_out) == len(lines) == 5
+    students = ["ada_essay", "1234", "77", "bob", "cid", "never", tmp_path.name]
+    assert absent(students, found, "attention", left_out) == [
+        "ada_essay: left out: ada_essay.pdf",
+        "1234: left out: eve_1234_56_x.zip",
+        "77: left out: x.py",
+        "bob: left out: x.ipynb",
+        "never",
+        tmp_path.name,
+    ]
 
 
 def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:

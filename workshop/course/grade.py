@@ -4,14 +4,14 @@
 
 It writes into OUT: marks/CHAPTER.csv, marks/CHAPTER-moodle.csv, marks/CHAPTER-canvas.csv, feedback/STUDENT/CHAPTER/
 and the same in feedback-CHAPTER.zip, report-CHAPTER.md, and nbgrader's gradebook.db, in which written answers are
-marked by hand. A second run grades only what changed, and keeps the marks given by hand. With a class list (--class)
-the report names who handed in nothing (grading/class_list.py); with --variants, each student's numbers are drawn anew
-from the key of the class (variants.py).
+marked by hand. A second run grades only what changed, or what --again names, and keeps the marks given by hand. With a
+class list (--class) the report names of whom there is no notebook (grading/class_list.py); with --variants, each
+student's numbers are drawn anew from the key of the class (variants.py).
 
 STUDENTS' CODE RUNS ON THIS MACHINE, with limited memory, time and file sizes. Where bubblewrap is installed, each
 submission runs in a sandbox of its own that sees Python and the package and nothing else: no file of yours, no other
-submission, no marks, no network; every process that it starts ends with it. Where there is no sandbox, the first line
-that is printed says so, and what that means.
+submission, no marks, no network; every process that it starts ends with it. Where there is no sandbox, nothing runs
+without --without-sandbox; the message says what that means.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import hashlib
 import os
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -35,7 +36,7 @@ try:
     from workshop.course.grading.marks import Marks
     from workshop.course.grading.one import Job
     from workshop.course.grading.pool import grade_all
-    from workshop.course.grading.sandbox import UNPROTECTED, WITHOUT, Limits, broken, missing
+    from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
     from workshop.course.grading.submissions import Submission, find
 except ImportError as error:  # nbgrader lives in an environment of its own
     raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
@@ -48,16 +49,18 @@ def is_done(job: Job) -> bool:
     return same and job.autograded.exists()
 
 
-def sandbox() -> str:
-    """What the code of submissions gets beside its limits, in words; on the screen what is missing."""
-    if why := missing(PYTHON):
-        print(UNPROTECTED.format(why=why), flush=True)
+def sandbox(go_on: bool) -> str:
+    """What the code of submissions gets beside its limits, in words; on the screen what is missing.
+
+    Raises:
+        SystemExit: nothing can run, or there is no sandbox and nobody said to go on without.
+    """
+    if unprotected := warned(PYTHON, go_on):
+        print(unprotected, end="", flush=True)
         os.environ[WITHOUT] = "1"
     if why := broken(PYTHON):
         raise SystemExit(f"No submission can run here, not even a right one: {why}\nRun `make env` in {ROOT}.")
-    if missing(PYTHON):
-        return "NO SANDBOX"
-    return "a sandbox that sees no other file, no network"
+    return "NO SANDBOX" if unprotected else "a sandbox that sees no other file, no network"
 
 
 def keep_key(root: Path, key: bytes) -> None:
@@ -81,12 +84,24 @@ def run(
     at_once: int,
     students: list[str] | None = None,
     key: bytes = b"",
+    again: Sequence[str] = (),
+    without_sandbox: bool = False,
 ) -> dict[str, list[Marks]]:
-    """Grade a folder; chapter → marks. Students are those of the class list, the key is that of the class."""
+    """Grade a folder; chapter → marks.
+
+    Args:
+        students: those of the class list.
+        key: that of the class.
+        again: students to grade anew, as the table of marks names them.
+        without_sandbox: go on where there is none.
+    """
+    surroundings = sandbox(without_sandbox)
     the_course = Course(assignments, out)
     if chapter and chapter not in the_course.chapters:
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
     submissions, lines = find(folder, the_course.chapters, chapter)
+    if unknown := sorted({*again} - {one.student for one in submissions}):
+        raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; name a student as the table does")
     if students is not None:
         try:
             submissions = class_list.with_students(students, submissions)
@@ -121,8 +136,8 @@ def run(
         )
         for s in submissions
     ]
-    todo = [job for job in jobs if not is_done(job)]
-    words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {sandbox()}"
+    todo = [job for job in jobs if job.student in again or not is_done(job)]
+    words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
     print(f"{len(jobs)} submissions, {len(jobs) - len(todo)} of them graded before. Code gets {words}.", flush=True)
     for line in lines[:SHOWN]:
         print(f"  {line}")
@@ -130,12 +145,28 @@ def run(
         print(f"  … and {len(lines) - SHOWN} more, all in the report")
     grade_all(todo, at_once)
     refresh_feedback([job for job in jobs if job not in todo])
+    taken = {one.file for one in submissions}
+    left_out = [path.relative_to(folder) for path in layouts.files(folder) if path not in taken]
+    return written_out(the_course, by_chapter, lines, left_out, students)
+
+
+def written_out(
+    the_course: Course,
+    by_chapter: dict[str, list[Submission]],
+    lines: list[str],
+    left_out: list[Path],
+    students: list[str] | None,
+) -> dict[str, list[Marks]]:
+    """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
     marks = {}
     for name, found in by_chapter.items():
-        absent = None if students is None else class_list.absent(students, found, name)
+        absent = None if students is None else class_list.absent(students, found, name, left_out)
         if absent:
-            print(f"{name}: {len(absent)} of the class handed in nothing; the report names them.")
-        marks[name] = export(the_course.root, name, found, lines, absent)
+            print(f"{name}: no notebook of {len(absent)} of the class; the report names them.")
+        gone = the_course.gone(name, {one.student for one in found})
+        for line in gone:
+            print(line)
+        marks[name] = export(the_course.root, name, found, [*lines, *gone], absent)
     return marks
 
 
@@ -165,6 +196,8 @@ def main() -> None:
         parser.add_argument(name, type=int, default=limit.default, help=f"{what} (default: {limit.default})")
     parser.add_argument("--class", dest="class_list", type=Path, help="a table (CSV) with the column student")
     parser.add_argument("--variants", type=Path, help="the file of the class key, if handed out with it; needs --class")
+    parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these anew, changed or not")
+    parser.add_argument("--without-sandbox", action="store_true", help="go on where there is none")
     given = parser.parse_args()
     if given.at_once < 1:
         parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
@@ -175,7 +208,11 @@ def main() -> None:
         parser.error(str(error))
     start = time.monotonic()
     try:
-        graded = run(given.submissions, given.assignments, given.out, given.chapter, limits, given.at_once, *known)
+        graded = run(
+            *(given.submissions, given.assignments, given.out, given.chapter, limits, given.at_once, *known),
+            again=given.again,
+            without_sandbox=given.without_sandbox,
+        )
     except KeyboardInterrupt:
         sys.exit("\nStopped. What was graded is kept; the same command goes on with the rest.")
     for name, found in graded.items():

@@ -45,7 +45,9 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
             shutil.copyfile(notebook, handed_in)
         else:
             handed_in.touch()  # graded as an empty file is
-        marks = run(Path(place, "in"), assignments, Path(place, "out"), chapter, limits, 1)[chapter]
+        # Another grader gives each submission a container; not each of those allows a sandbox inside.
+        found = run(Path(place, "in"), assignments, Path(place, "out"), chapter, limits, 1, without_sandbox=True)
+    marks = found[chapter]
     if not marks or marks[0].error:
         raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
     if notebook is None:

@@ -3,13 +3,17 @@
     python -m workshop.course.grade_projects build_the_transformer SUBMISSIONS --marks marks.csv
     python -m workshop.course.grade_projects find_the_bugs SUBMISSIONS --key assignments/projects/find_the_bugs-key.json
 
-SUBMISSIONS holds a folder for each student. The tests are the project's own, whatever the student did to his, and so
-are their points. In the first project transformer_lib cannot be imported. A submission that cannot be marked, or whose
+SUBMISSIONS holds a folder for each student; of the first project also files, such as Canvas's download holds them:
+lovelaceada_1234_56_my_transformer.py. The tests are the project's own, whatever the student did to his, and so are
+their points. In the first project transformer_lib cannot be imported. A submission that cannot be marked, or whose
 points are withheld, gets a remark that says why; the others are marked all the same, and the marks are written after
-each. What students wrote runs on this machine with limited memory. Where bubblewrap is installed, it runs in a sandbox
-that sees the tests, Python and its own folder alone; where it is not, the first line that is printed says what that
-means. Each test may take --seconds, each run of the tests ten times as long: build_the_transformer is one run,
-find_the_bugs one for each bug and one of everything.
+each. A second run marks those who are not in the table yet and keeps the other rows, with what you wrote into them;
+--again marks anew. The total is the machine's: the column found.md waits for the points that you give.
+
+What students wrote runs on this machine with limited memory and file sizes. Where bubblewrap is installed, it runs in a
+sandbox that sees the tests, Python and its own folder alone; where it is not, nothing runs without --without-sandbox.
+Each test may take --seconds, each run of the tests ten times as long: build_the_transformer is one run, and where that
+was stopped, one for each test; find_the_bugs is one for each bug and one of everything.
 """
 
 import argparse
@@ -23,7 +27,7 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -31,16 +35,21 @@ from pathlib import Path
 from tqdm import tqdm
 
 from workshop.course.grading.marks import cell
-from workshop.course.grading.sandbox import UNPROTECTED, Limits, missing, wall
-from workshop.course.grading.submissions import NOBODYS, readable
+from workshop.course.grading.sandbox import HOME, Limits, environment, missing, wall, warned
+from workshop.course.grading.submissions import MOODLE, NOBODYS, readable, whose
 from workshop.course.make_projects import BUGS, BUILD, PROJECTS, ROOT, copy_tests
 
 MEMORY = 8 * 2**30  # bytes of addresses for one run of the tests; torch alone maps two or three GiB
 RUN = 10  # a run of the tests may take so many times as long as a test
+ALONE = 2  # and a run of one test: it starts Python, too
+STOPPED = "stopped after"
 LETTERS = 300  # of a message in a remark
 POINTS_A_BUG = 4
 POINTS_FOR_THE_REST = 5  # everything else still passes
+REST = "everything passes"
 BUILD_TESTS = "test_my_transformer.py"
+BY_HAND = {BUILD: (), BUGS: ("found.md",)}  # columns that the table has for marks by hand
+HAND_IN = re.compile(r".+_my_transformer(?:-\d+)?(?: \(\d+\))?\.py")  # -1: a second try
 OWN_WORK = "test_nothing_is_left_to_ready_made_attention"  # where it does not pass, no point of the project counts
 NO_LIBRARY = """\
 raise ImportError("transformer_lib holds the solutions, and my_transformer may not import it: write this part yourself")
@@ -62,12 +71,13 @@ class Marked:
 
 
 def limited() -> None:
-    """Limits of a child process, where the system knows them: memory, and no core file."""
+    """Limits of a child process, where the system knows them: memory, the size of a file, and no core file."""
     import resource
 
-    with contextlib.suppress(ValueError, OSError):  # macOS bounds no address space
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    size = Limits().file_mb << 20
+    for kind, bound in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, size), (resource.RLIMIT_CORE, 0)):
+        with contextlib.suppress(ValueError, OSError):  # macOS bounds no address space
+            resource.setrlimit(kind, (bound, bound))
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
@@ -75,8 +85,13 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 
 
-def run_tests(folder: Path, names: list[str], seconds: float) -> tuple[list[ET.Element], str]:
-    """The results of these tests in a folder, and a remark if they could not be run to the end."""
+def run_tests(folder: Path, names: list[str], seconds: float, most: int = RUN) -> tuple[list[ET.Element], str]:
+    """The results of these tests in a folder, and a remark if they could not be run to the end.
+
+    Args:
+        seconds: for each test.
+        most: so many times as long may all of them take.
+    """
     folder = folder.resolve()
     report = folder / "report.xml"
     report.unlink(missing_ok=True)
@@ -93,21 +108,20 @@ def run_tests(folder: Path, names: list[str], seconds: float) -> tuple[list[ET.E
         "no:cacheprovider",
         f"--timeout={seconds:g}",
     ]
-    mine = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "COV")) and k != "PYTHONPATH"}
     try:
         subprocess.run(
             [*command, f"--junitxml={report.name}", *names],
             cwd=folder,
-            env=mine | {"OMP_NUM_THREADS": "1"},
+            env=environment(HOME if walled else str(folder)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            timeout=RUN * seconds,
+            timeout=most * seconds,
             check=False,
             preexec_fn=limited if os.name == "posix" else None,
         )
     except subprocess.TimeoutExpired:
-        return [], f"stopped after {RUN * seconds:g} s"
+        return [], f"{STOPPED} {most * seconds:g} s"
     try:
         cases = list(ET.parse(report).iter("testcase"))
     except (FileNotFoundError, ET.ParseError):
@@ -131,25 +145,42 @@ def passed(case: ET.Element) -> bool:
     return all(case.find(name) is None for name in ("failure", "error", "skipped"))
 
 
-def _try_build(submission: Path, seconds: float, *options: str) -> tuple[list[ET.Element], str]:
+def _own(submission: Path) -> dict[str, Path]:
+    """Name → what a submission of the first project holds under it: a folder, or the module itself as a file."""
+    if submission.is_file():
+        return {"my_transformer.py": submission}
+    paths = [submission / "my_transformer.py", submission / "my_transformer"]
+    return {path.name: path for path in paths if path.exists()}
+
+
+def _try_build(submission: Path, seconds: float, names: list[str], most: int = RUN) -> tuple[list[ET.Element], str]:
     """What the first project's tests find in a submission, where neither other tests nor the library are at hand."""
     with scratch() as name:
         folder = Path(name)
-        for path in (submission / "my_transformer.py", submission / "my_transformer"):
+        for own, path in _own(submission).items():
             if path.is_dir():
-                shutil.copytree(path, folder / path.name, ignore=NOT_TAKEN)
-            elif path.exists():
-                shutil.copy(path, folder)
+                shutil.copytree(path, folder / own, ignore=NOT_TAKEN)
+            else:
+                shutil.copy(path, folder / own)
         for own in (BUILD_TESTS, "pytest.ini"):
             shutil.copy(PROJECTS / BUILD / own, folder)
         (folder / "transformer_lib.py").write_text(NO_LIBRARY, "utf-8")
-        return run_tests(folder, [*options, BUILD_TESTS], seconds)
+        return run_tests(folder, names, seconds, most)
+
+
+def _one_by_one(submission: Path, seconds: float) -> tuple[list[ET.Element], str]:
+    """Each test of the first project in a run of its own: what one of them never ends takes no point of another's."""
+    _, remark = _try_build(submission, seconds, ["--collect-only", BUILD_TESTS], ALONE)
+    if remark:  # nothing can be imported
+        return [], remark
+    alone = [_try_build(submission, seconds, [f"{BUILD_TESTS}::{name}"], ALONE) for name in worth()]
+    return [case for cases, _ in alone for case in cases], ""
 
 
 @cache
 def worth() -> dict[str, float]:
     """What each test is worth, as the empty skeleton's tests say once set up: a submission could claim anything."""
-    cases, remark = _try_build(PROJECTS / BUILD, 60, "--setup-only")
+    cases, remark = _try_build(PROJECTS / BUILD, 60, ["--setup-only", BUILD_TESTS])
     found = {
         str(case.get("name")): float(own.get("value", 0))
         for case in cases
@@ -163,9 +194,11 @@ def worth() -> dict[str, float]:
 
 def grade_build(submission: Path, seconds: float) -> Marked:
     """Points for each passing test of the project to build a Transformer, if the student wrote what passes."""
-    if not any((submission / name).exists() for name in ("my_transformer.py", "my_transformer")):
+    if not _own(submission):
         return Marked(submission.name, {}, "no my_transformer.py")
-    cases, remark = _try_build(submission, seconds)
+    cases, remark = _try_build(submission, seconds, [BUILD_TESTS])
+    if remark.startswith(STOPPED):
+        cases, remark = _one_by_one(submission, seconds)
     failed = {case.get("name") for case in cases if not passed(case)}
     good = {case.get("name") for case in cases} - failed
     points = {name: value * (name in good) for name, value in worth().items() if value}
@@ -175,14 +208,16 @@ def grade_build(submission: Path, seconds: float) -> Marked:
     return Marked(submission.name, points if OWN_WORK in good else dict.fromkeys(points, 0.0), remark)
 
 
-def _library(folder: Path, taken_over: Path | None, file: str | None) -> None:
-    """The healthy library with one file, or all of it, taken from a submission; the tests beside it."""
+def _library(folder: Path, taken_over: Path | None, file: str | None, healthy: Iterable[str] = ()) -> None:
+    """The healthy library with one file, or all but the healthy ones, taken from a submission; the tests beside it."""
     whole = taken_over / "transformer_lib" if taken_over and file is None else ROOT / "transformer_lib"
     library, oracles = folder / "transformer_lib", {"reference.py", "interop"}
     # What the tests judge by is never a submission's.
     shutil.copytree(whole, library, ignore=lambda at, names: NOT_TAKEN(at, names) | oracles.intersection(names))
     if taken_over and file:
         shutil.copy(taken_over / "transformer_lib" / file, library / file)
+    for name in healthy:
+        shutil.copy(ROOT / "transformer_lib" / name, library / name)
     shutil.copy(ROOT / "transformer_lib/reference.py", library)
     shutil.copytree(ROOT / "transformer_lib/interop", library / "interop", ignore=NOT_TAKEN)
     copy_tests(folder / "tests")
@@ -190,7 +225,11 @@ def _library(folder: Path, taken_over: Path | None, file: str | None) -> None:
 
 
 def grade_bugs(submission: Path, seconds: float, planted: list[dict[str, str]]) -> Marked:
-    """Points for each bug that is gone, tried by itself in a healthy library, and for everything that still works."""
+    """Points for each bug that is gone, tried by itself in a healthy library, and for everything that still works.
+
+    A bug that is left has cost its points already: for the rest its file is the healthy one. Where none is gone, the
+    rest earns nothing either.
+    """
     if missing := [bug["file"] for bug in planted if not (submission / "transformer_lib" / bug["file"]).is_file()]:
         return Marked(submission.name, {}, f"no transformer_lib/{missing[0]}")
     points: dict[str, float] = {}
@@ -201,12 +240,13 @@ def grade_bugs(submission: Path, seconds: float, planted: list[dict[str, str]]) 
             cases, remark = run_tests(Path(name), [f"tests/{bug['caught_by']}"], seconds)
         points[bug["name"]] = POINTS_A_BUG * bool(cases and all(map(passed, cases)))
         remarks += [remark] if remark else []
+    left = [bug["file"] for bug in planted if not points[bug["name"]]]
     with scratch() as name:
-        _library(Path(name), submission, None)
+        _library(Path(name), submission, None, left)
         cases, remark = run_tests(Path(name), ["-m", "not slow", "tests"], seconds)
         remarks += [remark] if remark else []
     failed = sum(not passed(case) and case.find("skipped") is None for case in cases)
-    points["everything passes"] = POINTS_FOR_THE_REST * bool(cases and failed == 0)
+    points[REST] = POINTS_FOR_THE_REST * bool(any(points.values()) and cases and failed == 0)
     return Marked(submission.name, points, "; ".join(dict.fromkeys(remarks)))
 
 
@@ -221,33 +261,78 @@ def marked(grade: Callable[[Path, float], Marked], submission: Path, seconds: fl
     return Marked(submission.name, {}, f"could not be marked: {' '.join(reason.split())[:LETTERS]}")
 
 
-def write_marks(marks: list[Marked], path: Path) -> None:
-    """A row for each student: total, remark, and every part."""
-    parts = list(dict.fromkeys(name for mark in marks for name in mark.points))
-    # The name of a folder need not be UTF-8.
-    with path.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
-        writer = csv.writer(file)
-        writer.writerow(["student", "total", "remark", *map(cell, parts)])
-        for mark in marks:
-            own = [mark.points.get(part, 0) for part in parts]
-            writer.writerow([cell(mark.student), sum(own), cell(mark.remark), *own])
+def row(mark: Marked, parts: Iterable[str]) -> dict[str, object]:
+    """The row of a student: total, remark, and every part."""
+    own = {cell(part): mark.points.get(part, 0) for part in parts}
+    return {"student": listed(mark.student), "total": sum(own.values()), "remark": cell(mark.remark), **own}
 
 
-def find(folder: Path) -> tuple[list[Path], str]:
-    """The students' folders, and a line on what lies beside them.
+def listed(student: str) -> str:
+    """A student as in the table; the name of a folder need not be UTF-8."""
+    return cell(student).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def read_marks(path: Path, columns: list[str]) -> tuple[list[str], dict[str, dict[str, object]]]:
+    """The columns of the table, the instructor's own among them, and student → row of an earlier run.
+
+    Raises:
+        SystemExit: the file is no table with these columns.
+    """
+    if not path.exists():
+        return columns, {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = csv.DictReader(file)
+            rows: list[dict[str, object]] = [dict(row) for row in table]
+    except UnicodeDecodeError:
+        raise SystemExit(f"{path} is not UTF-8: save it as CSV UTF-8") from None
+    found = [*(table.fieldnames or [])]
+    if lacking := [column for column in columns if column not in found]:
+        raise SystemExit(
+            f"{path} is no table of this project and its key, separated by commas: it lacks the column {lacking[0]}. "
+            "Name another table (--marks), or move this one."
+        )
+    return found, {str(row["student"]): row for row in rows}
+
+
+def write_marks(rows: dict[str, dict[str, object]], path: Path, columns: list[str]) -> None:
+    """The table anew; an earlier one stays whole until then, for it may hold marks by hand."""
+    new = path.with_name(f"{path.name}.new")
+    with new.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
+        writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows.values())
+    new.replace(path)
+
+
+def find(folder: Path, project: str) -> tuple[dict[str, Path], str]:
+    """Student → the folder, or of the first project the file; and a line on what lies beside them.
 
     Raises:
         SystemExit: if there is no folder, or none in it.
     """
     if not folder.is_dir():
         raise SystemExit(f"{folder} is no folder: name the one that holds a folder for each student")
-    found = sorted(path for path in folder.iterdir() if path.name not in NOBODYS and not path.name.startswith("."))
-    students = [path for path in found if path.is_dir()]
-    names = [readable(path.name) for path in found if not path.is_dir()]
-    left_out = f"Left out, for these are no folders: {', '.join(names)}. Unpack archives." if names else ""
+    found = [path for path in folder.iterdir() if path.name not in NOBODYS and not path.name.startswith(".")]
+    students: dict[str, Path] = {}
+    beside = []
+    for path in sorted(found, key=lambda path: (path.lstat().st_mtime, path.name)):
+        is_module = project == BUILD and path.is_file() and not path.is_symlink() and HAND_IN.fullmatch(path.name)
+        if is_module or MOODLE.match(path.name):
+            student = whose(path.stem if is_module else path.name, {"my_transformer"})["student"]
+        else:
+            student = path.name
+        if not is_module and not path.is_dir():
+            beside.append(path)
+            continue
+        if student in students:  # the newer counts
+            beside.append(students[student])
+        students[student] = path
+    names = ", ".join(sorted(readable(path.name) for path in beside))
+    left_out = f"Left out, for these are no folders, or older: {names}. Unpack archives." if names else ""
     if not students:
         raise SystemExit(f"{folder} holds no folder: put each student's files into a folder of its own. {left_out}")
-    return students, left_out
+    return dict(sorted(students.items())), left_out
 
 
 def main() -> None:
@@ -262,21 +347,39 @@ def main() -> None:
     )
     parser.add_argument("--marks", type=Path, default=Path("marks.csv"))
     parser.add_argument("--seconds", type=float, default=60, help="for each test, at most")
+    parser.add_argument("--again", nargs="*", metavar="STUDENT", help="mark these anew, or without a name all")
+    parser.add_argument("--without-sandbox", action="store_true", help="go on where there is none")
     arguments = parser.parse_args()
-    students, left_out = find(arguments.submissions)
+    students, left_out = find(arguments.submissions, arguments.project)
+    again = [*map(listed, students)] if arguments.again == [] else arguments.again or []
+    if unknown := sorted({*again} - {*map(listed, students)}):
+        parser.error(f"--again: {', '.join(unknown)} handed in nothing in {arguments.submissions}")
     grade: Callable[[Path, float], Marked] = grade_build
+    planted: list[dict[str, str]] = []
     if arguments.project == BUGS:
         if not arguments.key.exists():
             raise SystemExit(f"{arguments.key} is not there: name the key that make_projects.py wrote with --key")
-        grade = partial(grade_bugs, planted=json.loads(arguments.key.read_text("utf-8")))
-    if why := missing(Path(sys.executable)):
-        print(UNPROTECTED.format(why=why))
+        planted = json.loads(arguments.key.read_text("utf-8"))
+        grade = partial(grade_bugs, planted=planted)
+    print(warned(Path(sys.executable), arguments.without_sandbox), end="")
+    parts = [*(bug["name"] for bug in planted), REST]
+    if arguments.project == BUILD:
+        parts = [name for name, value in worth().items() if value]
+    columns = ["student", "total", "remark", *BY_HAND[arguments.project], *map(cell, parts)]
+    columns, rows = read_marks(arguments.marks, columns)
     arguments.marks.parent.mkdir(parents=True, exist_ok=True)
-    marks: list[Marked] = []
-    for path in tqdm(students, unit="submission"):
-        marks.append(marked(grade, path, arguments.seconds))
-        write_marks(marks, arguments.marks)
-    print(f"{len(marks)} submissions marked: {arguments.marks}")
+    todo = [name for name in students if listed(name) not in rows or listed(name) in again]
+    try:
+        for name in tqdm(todo, unit="submission"):
+            mark = marked(grade, students[name], arguments.seconds)
+            mark.student = name
+            rows[listed(name)] = {**rows.get(listed(name), {}), **row(mark, parts)}
+            write_marks(rows, arguments.marks, columns)
+    except KeyboardInterrupt:
+        sys.exit("\nStopped. What was marked is kept; the same command goes on with the rest.")
+    print(f"{len(todo)} submissions marked: {arguments.marks}")
+    if before := len(students) - len(todo):
+        print(f"{before} stood there already; --again marks them anew.")
     if left_out:
         print(left_out)
 

@@ -8,12 +8,15 @@ starters do not count. A short exercise has few right answers, so likeness is a 
 """
 
 import argparse
+import csv
 import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Template
+
+from workshop.course.grading import marks
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTION = "the book's solution"
@@ -67,6 +70,11 @@ def answers(root: Path, chapter: str) -> dict[str, str]:
         ValueError: nothing of this chapter was graded.
     """
     files = {path.parent.parent.name: path for path in sorted(root.glob(f"submitted/*/{chapter}/{chapter}.ipynb"))}
+    table = root / "marks" / f"{chapter}.csv"
+    if table.exists():  # who was graded under an earlier name, or handed in no longer, does not stand there
+        with table.open(encoding="utf-8", newline="") as opened:
+            students = {row["student"] for row in csv.DictReader(opened)}
+        files = {name: path for name, path in files.items() if marks.cell(name) in students}
     if not files:
         raise ValueError(f"{root} holds no submission of {chapter!r}: run `make grade` first, or name its folder")
     starters = written(root / "release" / chapter / f"{chapter}.ipynb").items()

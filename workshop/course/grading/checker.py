@@ -111,6 +111,11 @@ class Run:
         if event not in self.events:
             self.events.append(event)
 
+    def _note_missing(self, cell: Cell, kind: str, message: str) -> None:
+        """A missing package costs points for no mistake of the student's: whoever grades must hear of it."""
+        if kind == ModuleNotFoundError.__name__:
+            self.note(f"{cell['name']}: {readable(message)[:100]} where answers are graded")
+
     def stop(self, seconds: float = 0) -> None:
         if self.wire:
             self.wire.connection.close()
@@ -192,6 +197,7 @@ class Run:
         else:
             self.ended_well.append(cell)  # it may have defined something before
             outputs.append(error_output(*told["error"]))
+            self._note_missing(cell, *told["error"])
             for name in self.numbers:
                 if told["error"] == ["NameError", f"name '{name}' is not defined"]:
                     self.note(f"{cell['name']}: reads {name}, which is unknown to an answer; write the number itself")
@@ -229,6 +235,7 @@ class Run:
                 self.stop()
             return [error_output("TimeoutError", message)]
         except Exception as error:
+            self._note_missing(cell, type(error).__name__, str(error))
             line = getattr(error, "line", "")
             before = f"This came up in your line `{readable(line)}`:\n" if line else ""
             text = {"output_type": "stream", "name": "stdout", "text": before + readable(printed.getvalue())[:LETTERS]}

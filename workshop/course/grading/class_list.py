@@ -1,13 +1,15 @@
-"""The class list: a table (CSV) with the column `student`; who is on it and handed in nothing.
+"""The class list: a table (CSV) with the column `student`; of whom on it there is no notebook.
 
-A student is named as in the table of marks, by full name, or by the number in Moodle or Canvas.
+A student is named as in the table of marks, by full name (Moodle's downloads hold it, Canvas's do not), or by the
+number in Moodle or Canvas.
 """
 
 import csv
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from workshop.course.grading.submissions import Submission, readable, safe
+from workshop.course.grading.submissions import Submission, names_in, readable, safe
 
 
 def read(path: Path) -> list[str]:
@@ -47,10 +49,17 @@ def _matched(students: list[str], submissions: list[Submission]) -> dict[tuple[s
     return found
 
 
-def absent(students: list[str], submissions: list[Submission], chapter: str) -> list[str]:
-    """Who handed in nothing for a chapter."""
+def absent(
+    students: list[str], submissions: list[Submission], chapter: str, left_out: Iterable[Path] = ()
+) -> list[str]:
+    """Of whom there is no notebook of a chapter, each with those files of the student's that were left out."""
     matched = _matched(students, submissions)
-    return [student for student in students if (chapter, student) not in matched]
+    names = {path: names_in(path) for path in sorted(left_out)}
+    lines = []
+    for student in (student for student in students if (chapter, student) not in matched):
+        files = ", ".join(path.name for path, found in names.items() if found & {student, safe(student)})
+        lines.append(readable(f"{student}: left out: {files}" if files else student))
+    return lines
 
 
 def with_students(students: list[str], submissions: list[Submission]) -> list[Submission]:

@@ -17,7 +17,7 @@ def export(
     """Write the marks, the report and the archive of feedback for one chapter.
 
     Args:
-        absent: who of the class handed in nothing; None without a class list.
+        absent: of whom of the class there is no notebook; None without a class list.
     """
     found = []
     titles = exercise_parts.titles(nbformat.read(root / "release" / chapter / f"{chapter}.ipynb", 4))

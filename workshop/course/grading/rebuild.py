@@ -14,9 +14,9 @@ from typing import Any
 
 import nbformat
 
-from workshop.course.grading.submissions import BASE64, readable
+from workshop.course.grading.submissions import BASE64, MAX_MB, readable
 
-MAX_MB = 20
+MAX_MB_ANSWERS = 20  # of what is read in a notebook: all but its outputs
 PLAIN_TYPES = {"code", "markdown"}
 CHANGED = "had been changed; the original was put back"
 OTHER_NUMBERS = "not this student's numbers (changed, copied, or from another key or none); the right ones were put in"
@@ -36,12 +36,18 @@ def read(path: Path) -> Any:
     size = path.stat().st_size
     if size == 0:
         raise Unreadable("the file is empty")
+    most = f"up to {MAX_MB} MB are read, {MAX_MB_ANSWERS} MB of them beside the outputs"
+    remedy = "clear the outputs (Edit > Clear Outputs of All Cells) and grade again"
+    too_long = f"the file has {size >> 20} MB; {most}: {remedy}"
     if size > MAX_MB << 20:
-        raise Unreadable(f"the file has {size >> 20} MB; up to {MAX_MB} MB are read")
+        raise Unreadable(too_long)
     try:
-        parsed = json.loads(path.read_text("utf-8-sig"))  # some editors put a mark of byte order first
+        parsed = _without_outputs(json.loads(path.read_text("utf-8-sig")))  # a mark of byte order may come first
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"the file is not valid JSON: {str(error)[:200]}") from None
+    # nbformat takes up to two hundred bytes of memory for each of the file.
+    if size > MAX_MB_ANSWERS << 20 and len(json.dumps(parsed)) > MAX_MB_ANSWERS << 20:
+        raise Unreadable(too_long)
     try:
         notebook = nbformat.convert(nbformat.from_dict(parsed), 4)
         cells = [cell for cell in notebook.cells if cell.get("cell_type") in PLAIN_TYPES]
@@ -49,6 +55,15 @@ def read(path: Path) -> Any:
     except Exception as error:  # whatever a hostile file makes nbformat raise
         raise Unreadable(f"the file is JSON, but no notebook: {type(error).__name__}") from None
     return notebook
+
+
+def _without_outputs(parsed: Any) -> Any:
+    """A notebook without what its cells showed when it was saved: pictures make that long, and nothing reads it."""
+    cells = parsed.get("cells") if isinstance(parsed, dict) else None
+    for cell in cells if isinstance(cells, list) else ():
+        if isinstance(cell, dict) and "outputs" in cell:
+            cell["outputs"] = []
+    return parsed
 
 
 def _plain(cell: Any) -> Any:

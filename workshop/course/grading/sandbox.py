@@ -26,11 +26,17 @@ KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL")
 FOLDERS = 4  # all files of a submission together may be so many times as large as one
 HOME = "/tmp/submission"  # there alone: the home folder and the working folder of what runs
 WITHOUT = "GRADING_WITHOUT_SANDBOX"  # a variable that is 1 where there is none; where it is not set, none means failure
+# Ubuntu 24.04 lets no program make namespaces that has no profile: installing bubblewrap is not enough there.
+APPARMOR = """\
+; on Ubuntu 24.04 AppArmor forbids it. Write this line
+abi <abi/4.0>, profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }
+to /etc/apparmor.d/bwrap, and run `sudo systemctl reload apparmor`"""
 UNPROTECTED = """\
 NO SANDBOX: {why}. Until there is one, a submission can read, change and delete what you can, the solutions and the
 other submissions and the marks among it, use the network, and leave processes behind. Grade a class that you do not
 know inside a container or a virtual machine that holds nothing else, or install bubblewrap (Debian: apt install
 bubblewrap)."""
+ALL_THE_SAME = "Nothing was run. To go on all the same, add --without-sandbox (make grade: ARGS=--without-sandbox)."
 
 
 def _limit(default: int, what: str) -> int:
@@ -78,7 +84,23 @@ def missing(python: Path) -> str:
         return "bubblewrap is not installed"
     command = [*wall(Limits(), python, {}), str(python), "-c", ""]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    return f"bubblewrap does not work here ({done.stderr.strip()[-200:]})" if done.returncode else ""
+    if not done.returncode:
+        return ""
+    return f"bubblewrap does not work here ({done.stderr.strip()[-200:]})" + APPARMOR * ("uid map" in done.stderr)
+
+
+def warned(python: Path, go_on: bool) -> str:
+    """What to print first where there is no sandbox; nothing where there is one.
+
+    Raises:
+        SystemExit: there is none, and nobody said to go on.
+    """
+    if not (why := missing(python)):
+        return ""
+    said = UNPROTECTED.format(why=why)
+    if not go_on:
+        raise SystemExit(f"{said}\n{ALL_THE_SAME}")
+    return f"{said}\n"
 
 
 @functools.cache
@@ -88,7 +110,7 @@ def broken(python: Path) -> str:
     needed = "import workshop.course.grading.inside, importlib.util as u; assert u.find_spec('transformer_lib')"
     with tempfile.TemporaryDirectory() as elsewhere:
         done = subprocess.run(
-            [*walled, str(python), "-c", needed], cwd=elsewhere, env=_environment(elsewhere), capture_output=True,
+            [*walled, str(python), "-c", needed], cwd=elsewhere, env=environment(elsewhere), capture_output=True,
             text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     return done.stderr.strip()[-200:] if done.returncode else ""
@@ -133,7 +155,7 @@ class Sandbox:
         self.process = subprocess.Popen(
             [*command, "workshop.course.grading.inside", str(keep), str(limits.output_kilobytes)],
             cwd=self.folder.name,
-            env=_environment(home),
+            env=environment(home),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -152,7 +174,7 @@ class Sandbox:
         self.folder.cleanup()
 
 
-def _environment(home: str) -> dict[str, str]:
+def environment(home: str) -> dict[str, str]:
     """Few of the grader's variables, and settings without surprises."""
     return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | {
         "HOME": home,

@@ -20,6 +20,7 @@ MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
 AGAIN = re.compile(r" \(\d+\)$")  # what browsers add to the name of a second download
 SAFE_MARKS = set("_ .@+-")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # of a picture
+MAX_MB = 50  # of a notebook, with the outputs saved in it
 NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
 
 
@@ -59,7 +60,7 @@ def _joins(character: str) -> bool:
     return unicodedata.category(character) in {"Mn", "Mc"}
 
 
-def _who(stem: str, chapters: set[str]) -> dict[str, str]:
+def whose(stem: str, chapters: set[str]) -> dict[str, str]:
     """Student and numbers from the name of a file or folder as course systems write it."""
     stem = AGAIN.sub("", stem)
     if match := MOODLE.match(stem):
@@ -72,10 +73,15 @@ def _who(stem: str, chapters: set[str]) -> dict[str, str]:
     return {"student": safe(stem.split("__", maxsplit=1)[0])}
 
 
+def names_in(file: Path) -> set[str]:
+    """What may name the student in the path of a file, whatever its layout: its folders and its own name."""
+    return {name for part in (*file.parts[:-1], file.stem) for name in (part, *whose(part, set()).values())}
+
+
 def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     """The chapter whose answers a file names; by the file's name if it names none; or nothing."""
     try:
-        text = json.dumps(json.loads(file.read_text("utf-8-sig")))
+        text = json.dumps(json.loads(file.read_text("utf-8-sig"))) if file.stat().st_size <= MAX_MB << 20 else ""
     except (ValueError, OSError, RecursionError):
         text = ""
     counts = {name: sum(f'"{label}"' in text for label in labels) for name, labels in chapters.items()}
@@ -105,10 +111,24 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     if by_nbgrader:
         who = {"student": safe(folders[0]), "name": folders[0], "page": folders[0]}
     else:
-        who = _who(moodle or file.stem, set(chapters))
+        who = whose(moodle or file.stem, set(chapters))
         who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem
     texts: dict[str, Any] = {key: readable(value) for key, value in who.items()}
     return Submission(file, chapter=chapter, **texts)
+
+
+def files(folder: Path) -> list[Path]:
+    """What was handed in, of whatever kind."""
+    top = _top(folder)
+
+    def is_nobodys(path: Path) -> bool:
+        return any(part.startswith(".") or part in NOBODYS for part in path.relative_to(top).parts)
+
+    return sorted(path for path in top.rglob("*") if path.is_file() and not is_nobodys(path))
+
+
+def _top(folder: Path) -> Path:
+    return folder / "submitted" if (folder / "submitted").is_dir() else folder
 
 
 def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tuple[list[Submission], list[str]]:
@@ -123,12 +143,9 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
     """
     if not folder.is_dir():
         raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it: make grade SUBMISSIONS=…")
-    top = folder / "submitted" if (folder / "submitted").is_dir() else folder
     found, lines = [], []
-    for file in sorted(path for path in top.rglob("*") if path.is_file()):
-        if any(part.startswith(".") or part in NOBODYS for part in file.relative_to(top).parts):
-            continue
-        submission = _submission(file, top, chapters, wanted)
+    for file in files(folder):
+        submission = _submission(file, _top(folder), chapters, wanted)
         if isinstance(submission, Submission):
             found.append(submission)
         else:

@@ -6,6 +6,7 @@ from statistics import fmean
 
 from workshop.course.grading.exercise_parts import exercise_of
 from workshop.course.grading.marks import Marks
+from workshop.course.grading.rebuild import CHANGED
 
 COMMONEST = 3
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -28,6 +29,17 @@ def _exercises(graded: list[Marks]) -> str:
         of = sum(points for part, points in graded[0].maximum.items() if exercise_of(part) == label)
         rows.append(f"| {graded[0].title(label)} | {mean:.1f} | {of:g} |")
     return "\n".join(rows)
+
+
+def _changed_by_many(marks: list[Marks]) -> tuple[list[str], set[str]]:
+    """Cells that differ in more than half of a class: a line on each, and the events for which it stands.
+
+    So many students edit no check: they were handed another version of it.
+    """
+    said = Counter(event for one in marks for event in one.events if event.endswith(CHANGED))
+    often = {event: count for event, count in said.items() if 2 * count > len(marks) > 1}
+    lines = [f"- {e}, in {n} of {len(marks)} notebooks: handed out from another version?" for e, n in often.items()]
+    return lines, {*often}
 
 
 def report(chapter: str, marks: list[Marks], lines: list[str], absent: list[str] | None = None) -> str:
@@ -53,9 +65,10 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: list[str]
     if messages:
         parts += ["## The commonest messages", "\n".join(messages)]
     if absent is not None:
-        nothing = "\n".join(f"- {student}" for student in absent) or "Everybody on the class list handed something in."
-        parts += [f"## Handed in nothing: {len(absent)}", nothing]
-    happened = [f"- {one.submission.student}: {event}" for one in marks for event in one.events]
+        nothing = "\n".join(f"- {student}" for student in absent) or "There is one of everybody on the class list."
+        parts += [f"## No notebook of this chapter: {len(absent)}", nothing]
+    happened, often = _changed_by_many(marks)
+    happened += [f"- {one.submission.student}: {event}" for one in marks for event in one.events if event not in often]
     happened += [f"- {one.submission.student}: THE GRADER FAILED: {one.error[-1500:]}" for one in marks if one.error]
     happened += [f"- {line}" for line in lines]
     if happened:
