@@ -153,7 +153,7 @@ release-dry-run: env ## Pack what a release publishes into _build/release, from 
 	@$(PY) -m workshop.site.release collect
 
 clean: ## Remove what the commands built, but not the environment
-	rm -rf _build build assignments .pytest_cache .ruff_cache .hypothesis htmlcov .coverage
+	rm -rf _build build assignments .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*/*' -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .data.batches import Batch, check_special
+from .data.batches import Batch, check_special_ids
 from .fast import token_losses
 from .transformer import Transformer, evaluation_mode
 
@@ -128,7 +128,7 @@ def perplexity(model: Transformer, batches: Iterable[Batch]) -> float:
     device, pad_id = next(model.parameters()).device, model.config.pad_id
     nats, tokens = 0.0, 0
     with evaluation_mode(model):
-        checked = (check_special(batch, model.config) for batch in batches)
+        checked = (check_special_ids(batch, model.config) for batch in batches)
         for batch in (batch.to(device) for batch in checked):
             logits = model(batch.source, batch.target_input)
             losses = token_losses(logits, batch.target_output, 0.0, pad_id)

@@ -6,6 +6,7 @@ of axes. The tests hold the library to these functions, and the chapters show th
 
 import itertools
 import math
+import unicodedata
 
 import numpy as np
 
@@ -708,8 +709,14 @@ def faults_of_pairs(pairs, held_out, max_length, max_ratio):
 
 
 def letters_of(sentence):
-    """Its letters and digits, without case."""
-    return [letter for letter in sentence.casefold() if letter.isalnum()]
+    """Its letters, with their marks, and digits, without case."""
+    kept = []
+    for sign in sentence.casefold():
+        is_mark = unicodedata.category(sign) in ("Mn", "Mc")
+        is_mark = is_mark and "VARIATION SELECTOR" not in unicodedata.name(sign, "")
+        if sign.isalnum() or is_mark:
+            kept.append(sign)
+    return kept
 
 
 def tree_tokens(tree):

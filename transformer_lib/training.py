@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .config import TrainingConfig, TransformerConfig, check_positive
-from .data.batches import Batch, Ids, batch_plan, check_special, make_batch
+from .data.batches import Batch, Ids, batch_plan, check_special_ids, make_batch
 from .fast import speed_up, token_losses
 from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
@@ -110,7 +110,7 @@ def train(
     if config.compile:
         forward = torch.compile(parallel, dynamic=True)
     batches = itertools.islice(batches, steps_done * config.accumulate, None)
-    batches = (check_special(batch, model.config) for batch in batches)
+    batches = (check_special_ids(batch, model.config) for batch in batches)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()
         step_batches = list(itertools.islice(batches, config.accumulate))

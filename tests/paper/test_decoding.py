@@ -334,3 +334,29 @@ def test_each_part_is_in_evaluation_or_training_again_as_it_was():
     with evaluation_mode(m):
         assert not any(part.training for part in m.modules())
     assert [part.training for part in m.modules()] == before
+
+
+def test_the_weights_of_a_row_of_greedy_decoding_are_those_of_its_tokens():
+    m = model()
+    row = greedy_decode(m, SOURCE[:1], 5)[0]
+    found, expected = (hypothesis_attention(m, SOURCE[:1], tokens) for tokens in (row, row.tolist()))
+    assert all(torch.equal(weights, expected[name]) for name, weights in found.items())
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_no_sentences_are_refused(decode):
+    with pytest.raises(ValueError, match="source has no sentences: decoding needs at least one"):
+        decode(model(), SOURCE[:0])
+
+
+@pytest.mark.paper("decode")
+def test_a_sentence_ends_its_search_without_waiting_for_its_neighbours():
+    """A longer search would find candidates that score better for each of their tokens."""
+    torch.manual_seed(7)
+    m = likely_to_end(likely_to_end(model()))
+    source = torch.randint(3, 11, (12, 5))
+    source[:, -1] = m.config.eos_id
+    together = beam_hypotheses(m, source, 2, "length", 12)
+    alone = [beam_hypotheses(m, row[None], 2, "length", 12)[0] for row in source]
+    assert len({len(hypothesis.tokens) for ranked in alone for hypothesis in ranked}) > 4
+    assert [[h.tokens for h in ranked] for ranked in together] == [[h.tokens for h in ranked] for ranked in alone]

@@ -92,6 +92,8 @@ def test_the_record_counts_what_it_lists_and_few_faults_are_left():
     assert recorded["noticed_by_quick"] == by.count("own") + by.count("quick")
     assert recorded["equivalent"] == len(listed) - len(left) - recorded["noticed"]
     assert len(left) <= 0.05 * (len(listed) - recorded["equivalent"]), left
+    for file, _, name in (m["by"].partition("::") for m in listed if "at_first" in m and "by" in m):
+        assert f"def {name.split('[')[0]}(" in (ROOT / "tests" / file).read_text("utf-8"), name  # written since
     real = recorded["planted"] - recorded["equivalent"]
     assert f"noticed {recorded['noticed_by_quick']} of {real}," in (ROOT / "README.md").read_text("utf-8")
     entries = tomllib.loads((ROOT / "experiments/mutants.toml").read_text("utf-8"))["equivalent"]

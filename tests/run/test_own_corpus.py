@@ -68,8 +68,8 @@ def test_only_a_line_feed_ends_a_line(tmp_path):
         (b"a\nb \xe9t\xe9\n", b"x\ny\n", "a.fr, line 2, byte 3: 0xe9 is not UTF-8; convert the file, as with iconv"),
         ("a\nb\n".encode("utf-16"), b"x\ny\n", "a.fr, line 1 is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8"),
         ("\ufeffa\n".encode("utf-16-be"), b"x\n", "a.fr, line 1 is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8"),
-        ("a\nb\n".encode("utf-16-le"), b"x\ny\n", "a.fr, line 1 has a zero byte, as UTF-16 has; .* iconv -f UTF-16LE"),
-        (b"a\nb\0\n", b"x\ny\n", "a.fr, line 2 has a zero byte"),
+        ("a\nb\n".encode("utf-16-le"), b"x\ny\n", "a.fr, line 1 has a zero byte; convert .* iconv -f UTF-16LE"),
+        (b"a\nb\0\n", b"x\ny\n", r"a.fr, line 2 has a zero byte; delete it: tr -d '.000' < in > out"),
         (gzip.compress(b"a\n"), b"x\n", "a.fr, line 1 is packed by gzip; give the file a name that ends in .gz"),
         (b"a\n", b"PK\x03\x04...", "b.cs, line 1 belongs to a zip archive; unpack it"),
     ],
@@ -142,6 +142,7 @@ def test_letters_keep_the_marks_that_make_another_word():
     assert letters("Hi, it's_me 2!") == "hiitsme2"
     assert letters("\u0935\u0939 \u0939\u0948।") == "\u0935\u0939\u0939\u0948"  # a Hindi sentence keeps its vowel sign
     assert letters("กิน") != letters("กัน")
+    assert letters("Thanks \u2764\ufe0f") == letters("thanks")  # a heart, as a picture
 
 
 def test_cleaning_counts_what_it_leaves_out_by_reason():
@@ -158,7 +159,7 @@ def test_cleaning_counts_what_it_leaves_out_by_reason():
     assert Corpus(good, held_out).report() == ""
 
 
-SIDE = st.text("aA!", max_size=4)
+SIDE = st.text("aA!\u0939\u0948\ufe0f", max_size=4)
 
 
 @given(st.lists(st.tuples(SIDE, SIDE), max_size=12), st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=3))
@@ -252,7 +253,7 @@ def test_files_that_were_moved_are_named_with_the_remedy(trained, numbers, tmp_p
     replace(config, data=[config.data[0], str(tmp_path / "gone.roman")]).write(folder)
     for command in (["evaluate", folder], ["train", folder, "--resume"]):
         assert run(*command, "--device", "cpu") == 2
-        assert "gone.roman is gone; if it was moved, name its place with --data or" in capsys.readouterr().err
+        assert "gone.roman is gone; put it back, or --resume with new --data" in capsys.readouterr().err
 
 
 def test_a_full_disk_while_encoding_leaves_nothing_half_written(numbers, tmp_path, capsys, monkeypatch):

@@ -29,13 +29,14 @@ class Batch:
     target_input: TargetIds  # <bos>, then the sentence
     target_output: TargetIds  # the sentence, then <eos>
     target_tokens: int  # real ones, padding not counted
+    special_ids: tuple[int, int, int] = (0, 1, 2)  # of padding, start and end
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
         source, target_input, target_output = (
             array.to(device, non_blocking=True) for array in (self.source, self.target_input, self.target_output)
         )
-        return Batch(source, target_input, target_output, self.target_tokens)
+        return Batch(source, target_input, target_output, self.target_tokens, self.special_ids)
 
 
 def pad_rows(rows: Sequence[Ids], pad_id: int) -> Tensor:
@@ -65,21 +66,20 @@ def make_batch(
         target_input=pad_rows([[bos_id, *row] for row in targets], pad_id),
         target_output=pad_rows([[*row, eos_id] for row in targets], pad_id),
         target_tokens=sum(len(row) + 1 for row in targets),
+        special_ids=(pad_id, bos_id, eos_id),
     )
 
 
-def check_special(batch: Batch, config: TransformerConfig) -> Batch:
+def check_special_ids(batch: Batch, config: TransformerConfig) -> Batch:
     """The same batch.
 
     Raises:
         ValueError: its padding, start or end are other ids than the model's: a loss would count the wrong tokens.
     """
-    begins = batch.target_input[:, 0] == config.bos_id
-    ends = (batch.target_output == config.eos_id).any(dim=1)
-    real = int((batch.target_output != config.pad_id).sum())
-    if not (begins.all() and ends.all() and real == batch.target_tokens):
-        ids = f"pad_id {config.pad_id}, bos_id {config.bos_id} and eos_id {config.eos_id}"
-        raise ValueError(f"the batch has other special ids than the model; make it with {ids}")
+    own = (config.pad_id, config.bos_id, config.eos_id)
+    if batch.special_ids != own:
+        problem = f"a batch with the ids {batch.special_ids} of padding, start and end, and a model with {own}"
+        raise ValueError(f"{problem}; make the batch with the model's")
     return batch
 
 

@@ -46,9 +46,13 @@ def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
 
 
 def _other_format(line: bytes, first: bool) -> str:
-    marks = OTHER_FORMATS if first else {}
-    zero = "has a zero byte, as UTF-16 has; convert the file: iconv -f UTF-16LE -t UTF-8" if b"\0" in line else ""
-    return next((problem for mark, problem in marks.items() if line.startswith(mark)), zero)
+    for mark, problem in OTHER_FORMATS.items():
+        if first and line.startswith(mark):
+            return problem
+    if b"\0" not in line:
+        return ""
+    remedy = "convert a file of UTF-16: iconv -f UTF-16LE -t UTF-8" if first else "delete it: tr -d '\\000' < in > out"
+    return f"has a zero byte; {remedy}"
 
 
 def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
@@ -203,8 +207,13 @@ def letters(sentence: str) -> str:
 @functools.cache
 def _other_signs() -> re.Pattern[str]:
     # In \w are no marks, such as the vowel signs of Hindi: without them, words of other sense would be one.
-    marks = "".join(c for c in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(c).startswith("M"))
+    marks = "".join(filter(is_mark, map(chr, range(sys.maxunicode + 1))))
     return re.compile(rf"[^\w{marks}]+|_+")
+
+
+def is_mark(sign: str) -> bool:
+    """Whether it changes the letter before it. What chooses the picture of an emoji does not."""
+    return unicodedata.category(sign) in ("Mn", "Mc") and "VARIATION SELECTOR" not in unicodedata.name(sign, "")
 
 
 def _name(pairs: object) -> str:

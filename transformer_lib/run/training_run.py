@@ -1,5 +1,6 @@
 """A training run: a corpus becomes a translator in a folder, with its checkpoints and its metrics."""
 
+import errno
 import hashlib
 import itertools
 import json
@@ -9,7 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,8 +80,9 @@ def only_writer(folder: Path) -> Iterator[None]:
             lock.release()
         if is_refused:
             (folder / LOCK).unlink()
-            for path in made:
-                path.rmdir()
+            with suppress(OSError):  # another run may have written into a folder above
+                for path in made:
+                    path.rmdir()
         lock.release()
 
 
@@ -225,7 +227,7 @@ def read_corpus(config: RunConfig) -> Corpus:
     else:
         for file in [*config.data, *(config.validation or [])]:
             if not Path(file).exists():
-                raise FileNotFoundError(f"{file} is gone; if it was moved, name its place with --data or --validation")
+                raise FileNotFoundError(f"{file} is gone; put it back, or --resume with new --data and --validation")
         held_out = TextPairs(config.validation) if config.validation else None
         files = TextPairs(config.data, config.clean, "delete the pair, or add --clean to leave such pairs out")
         corpus = Corpus(files, held_out, limits, shown)
@@ -253,8 +255,10 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
     try:
         EncodedPairs.write(part, ((encode[0](source), encode[1](target)) for source, target in bar), max(sizes))
         write_file(part / SEAL, json.dumps(_seal(part, of)))
-    except OSError as error:  # a full disk, or a file of the corpus that has gone
+    except OSError as error:
         shutil.rmtree(part, ignore_errors=True)
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
         raise OSError(f"{written} not written: {error}; make room, or train into a folder on another disk") from error
     shutil.rmtree(written, ignore_errors=True)
     part.replace(written)
