@@ -221,33 +221,55 @@ def test_a_package_that_is_not_installed_is_noted_wherever_it_is_imported(
 ) -> None:
     monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
     about = {"answer": "", "without": [], "names": []}
-    sources = ("import no_such_package", "def f():\n    import no_such_other", "1 / 0")
+    raised = 'raise ModuleNotFoundError("x\\n- bob: copied\\u2028y")'  # no line of the report is a student's
+    sources = ("import no_such_package", "def f():\n    import no_such_other", "1 / 0", raised)
     cells = [{**about, "id": f"{i}", "role": "student", "name": f"{i}", "source": s} for i, s in enumerate(sources)]
     cells.append({**about, "id": "c", "role": "check", "name": "c", "source": "f()", "names": ["f"]})
     run = Run(cells, Chapter(cells), Limits(), tmp_path)
     run.whole()
     assert run.events == [
         "0: No module named 'no_such_package' where answers are graded",
+        "3: x - bob: copied y where answers are graded",
         "c: No module named 'no_such_other' where answers are graded",
     ]
 
 
 @pytest.mark.posix
+@pytest.mark.parametrize(
+    ("complaint", "setting"),
+    [
+        ("setting up uid map: Permission denied", "0\n"),
+        ("loopback: Failed RTM_NEWADDR: Operation not permitted", None),
+        ("some other words", "1\n"),
+    ],
+)
 def test_where_bubblewrap_is_forbidden_the_message_names_the_profile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, complaint: str, setting: str | None
 ) -> None:
     refuses = tmp_path / "bwrap"
-    refuses.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n", "utf-8")
+    refuses.write_text(f"#!/bin/sh\necho 'bwrap: {complaint}' >&2\nexit 1\n", "utf-8")
     refuses.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sandbox, "missing", missing.__wrapped__)
+    monkeypatch.setattr(sandbox, "RESTRICTED", tmp_path / "restricted")
+    if setting:
+        sandbox.RESTRICTED.write_text(setting, "utf-8")
     said = sandbox.warned(Path(sys.executable), go_on=True)
-    assert "setting up uid map: Permission denied" in said
+    assert complaint in said
     assert "profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }\nto /etc/apparmor.d/bwrap" in said
     with pytest.raises(SystemExit, match=r"(?s)AppArmor.*add --without-sandbox \(make grade: ARGS="):
         sandbox.warned(Path(sys.executable), go_on=False)
+    sandbox.RESTRICTED.write_text("0\n", "utf-8")
+    refuses.write_text("#!/bin/sh\necho 'bwrap: no such option' >&2\nexit 1\n", "utf-8")
+    assert "AppArmor" not in sandbox.warned(Path(sys.executable), go_on=True)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     assert "AppArmor" not in sandbox.warned(Path(sys.executable), go_on=True)
+
+
+def test_outside_a_virtual_environment_the_sandbox_shows_the_python_that_runs(tmp_path: Path) -> None:
+    command = sandbox.wall(Limits(), tmp_path / "bin" / "python", {})  # as of conda: no pyvenv.cfg beside bin
+    for path in (str(tmp_path), sys.base_prefix):
+        assert ["--ro-bind", path, path] in [command[i : i + 3] for i in range(len(command))]
 
 
 @pytest.mark.slow

@@ -432,7 +432,8 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     assert f"{ALL + 5} of {MOST}" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
     (renamed,) = folder.rglob("bob*.ipynb")
     renamed.rename(renamed.with_name(renamed.name.replace("bob", "robert")))
-    with pytest.raises(AssertionError, match="--again: no submission of bob; name a student as the table does"):
+    named = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
+    with pytest.raises(AssertionError, match=f"--again: no submission of bob; {named}"):
         zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--again", "bob")
     said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--again", "ada")
     assert "3 submissions, 1 of them graded before" in said
@@ -451,11 +452,11 @@ def test_the_class_list_reaches_the_report_and_titles_the_feedback(assignments: 
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
     folder, out, students = tmp_path / "in", tmp_path / "out", tmp_path / "class.csv"
     zoo.hand_in(folder, "ada", zoo.answered(release, right))
-    (folder / "bob.pdf").touch()
+    (folder / "bob_attention.pdf").touch()
     students.write_text("student\nada\nbob\n", "utf-8")
     said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--chapter", "attention", "--class", str(students))
     assert "attention: no notebook of 1 of the class" in said
-    assert "## No notebook of this chapter: 1\n\n- bob: left out: bob.pdf" in report_of(out)
+    assert "## No notebook of this chapter: 1\n\n- bob: left out: bob_attention.pdf" in report_of(out)
     row = marks(out, "attention")["ada"]
     assert {label: float(row[label]) for label in POINTS} == POINTS
     feedback = out / "feedback" / "ada" / "attention" / "attention.html"

@@ -369,6 +369,9 @@ def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_pa
         (tmp_path / "class" / name).mkdir(parents=True)
     with pytest.raises(SystemExit, match="the same command goes on with the rest"):
         grade(monkeypatch, tmp_path / "class", table)
+    rest = "without --again it goes on with those not in the table; --again NAME marks NAME anew"
+    with pytest.raises(SystemExit, match=rest):
+        grade(monkeypatch, tmp_path / "class", table, "--again")
     assert table.read_text("utf-8").splitlines() == ["student,total,remark,test", "a,3.0,,3.0"]
     table.write_text("student,total,remark,test,own\na,3.0,copied,3.0,7\n", "utf-8-sig")  # by hand
     monkeypatch.setattr(grade_projects, "grade_build", lambda path, _: grade_projects.Marked(path.name, {"test": 2.0}))
@@ -390,6 +393,26 @@ def test_the_table_of_another_project_is_left_alone(tmp_path, monkeypatch):
         with pytest.raises(SystemExit, match=r"no table of this project and its key.*lacks the column"):
             grade(monkeypatch, tmp_path / "class", table)
         assert table.read_text("utf-8") == text
+
+
+@pytest.mark.parametrize(
+    ("text", "trouble"),
+    [
+        ("student,total,remark,test\nb,1,,1\na,3,copied, from bob,3.0\n", "line 3: 5 cells, but 4 columns"),
+        ("student,total,remark,test\na,3,\n", "line 2: 3 cells, but 4 columns"),
+        ("student,total,remark,test\nb,3,,3\nb,2,,2\n", "line 3: student 'b' stands there twice"),
+        ("student,total,remark,test,,\na,3,,3,9,8\n", "line 1: column '' stands there twice"),
+        ("student,total,remark,test,own,own\na,3,,3,9,8\n", "line 1: column 'own' stands there twice"),
+    ],
+)
+def test_a_table_that_would_lose_what_was_written_by_hand_is_left_alone(tmp_path, monkeypatch, text, trouble):
+    (tmp_path / "class" / "c").mkdir(parents=True)
+    table = tmp_path / "marks.csv"
+    table.write_text(text, "utf-8")
+    monkeypatch.setattr(grade_projects, "worth", lambda: {"test": 3.0})
+    with pytest.raises(SystemExit, match=re.escape(f"{table}, {trouble}")):
+        grade(monkeypatch, tmp_path / "class", table)
+    assert table.read_text("utf-8") == text
 
 
 def test_the_table_of_the_bugs_waits_for_the_marks_by_hand(tmp_path, monkeypatch):

@@ -324,10 +324,11 @@ def test_a_notebook_beyond_the_limit_is_not_read_and_the_remedy_is_said(tmp_path
     long["cells"][0]["outputs"] = pictures
     file.write_text(json.dumps(long), "utf-8")
     assert "ex-attention-write" in ids(read(file))
-    remedy = r"up to 50 MB are read, 20 MB of them beside the outputs: clear the outputs .* and grade again"
+    remedy = "up to 20 MB are read: take pasted pictures out and grade again"
     file.write_text(json.dumps(long | {"metadata": {"own": pictures}}), "utf-8")
-    with pytest.raises(Unreadable, match=f"has 42 MB; {remedy}"):
+    with pytest.raises(Unreadable, match=f"its text, metadata or pasted pictures have 21 MB without outputs; {remedy}"):
         read(file)
+    remedy = r"up to 50 MB are read, 20 MB of them beside the outputs: clear the outputs .* and grade again"
     file.write_bytes(text + b" " * ((MAX_MB + 1) << 20))
     with pytest.raises(Unreadable, match=f"has 51 MB; {remedy}"):
         read(file)
@@ -477,13 +478,15 @@ def test_the_class_list_tells_who_handed_in_nothing(tmp_path: Path) -> None:
 def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path: Path) -> None:
     for name in ("ada_essay.pdf", "eve_1234_56_x.zip", f"{ADA_IN_MOODLE}/x.py", "bob/Attention/x.ipynb", "bobs.pdf"):
         put(tmp_path, name)
-    put(tmp_path, "cid_attention.ipynb")
+    for name in ("ada_attention.pdf", "ada_attention-1.zip", "cid_attention.ipynb"):
+        put(tmp_path, name)
     put(tmp_path, ".hidden/never.pdf")
     found, lines = find(tmp_path, CHAPTERS)
     left_out = [path.relative_to(tmp_path) for path in files(tmp_path) if path != found[0].file]
-    assert len(left_out) == len(lines) == 5
-    students = ["ada_essay", "1234", "77", "bob", "cid", "never", tmp_path.name]
-    assert absent(students, found, "attention", left_out) == [
+    assert len(left_out) == len(lines) == 7
+    students = ["ada", "ada_essay", "1234", "77", "bob", "cid", "never", tmp_path.name]
+    assert absent(students, found, "attention", left_out, CHAPTERS) == [
+        "ada: left out: ada_attention-1.zip, ada_attention.pdf",
         "ada_essay: left out: ada_essay.pdf",
         "1234: left out: eve_1234_56_x.zip",
         "77: left out: x.py",

@@ -101,7 +101,8 @@ def run(
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
     submissions, lines = find(folder, the_course.chapters, chapter)
     if unknown := sorted({*again} - {one.student for one in submissions}):
-        raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; name a student as the table does")
+        how = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
+        raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; {how}")
     if students is not None:
         try:
             submissions = class_list.with_students(students, submissions)
@@ -160,7 +161,7 @@ def written_out(
     """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
     marks = {}
     for name, found in by_chapter.items():
-        absent = None if students is None else class_list.absent(students, found, name, left_out)
+        absent = None if students is None else class_list.absent(students, found, name, left_out, the_course.chapters)
         if absent:
             print(f"{name}: no notebook of {len(absent)} of the class; the report names them.")
         gone = the_course.gone(name, {one.student for one in found})

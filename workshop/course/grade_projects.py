@@ -276,23 +276,35 @@ def read_marks(path: Path, columns: list[str]) -> tuple[list[str], dict[str, dic
     """The columns of the table, the instructor's own among them, and student → row of an earlier run.
 
     Raises:
-        SystemExit: the file is no table with these columns.
+        SystemExit: the file is no table with these columns, or writing it anew would lose something of it.
     """
     if not path.exists():
         return columns, {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file)
-            rows: list[dict[str, object]] = [dict(row) for row in table]
+            table = csv.reader(file)
+            found = next(table, [])
+            lines = [(table.line_num, cells) for cells in table if cells]
     except UnicodeDecodeError:
         raise SystemExit(f"{path} is not UTF-8: save it as CSV UTF-8") from None
-    found = [*(table.fieldnames or [])]
     if lacking := [column for column in columns if column not in found]:
         raise SystemExit(
             f"{path} is no table of this project and its key, separated by commas: it lacks the column {lacking[0]}. "
             "Name another table (--marks), or move this one."
         )
-    return found, {str(row["student"]): row for row in rows}
+    if twice := [column for column in found if found.count(column) > 1]:
+        raise SystemExit(f"{path}, line 1: column {twice[0]!r} stands there twice: name each column once")
+    rows: dict[str, dict[str, object]] = {}
+    for number, cells in lines:
+        if len(cells) != len(found):
+            remedy = "put a cell that holds a comma in quotes, and leave no cell out"
+            raise SystemExit(f"{path}, line {number}: {len(cells)} cells, but {len(found)} columns: {remedy}")
+        own: dict[str, object] = dict(zip(found, cells, strict=True))
+        student = str(own["student"])
+        if student in rows:
+            raise SystemExit(f"{path}, line {number}: student {student!r} stands there twice: keep one row")
+        rows[student] = own
+    return found, rows
 
 
 def write_marks(rows: dict[str, dict[str, object]], path: Path, columns: list[str]) -> None:
@@ -376,7 +388,10 @@ def main() -> None:
             rows[listed(name)] = {**rows.get(listed(name), {}), **row(mark, parts)}
             write_marks(rows, arguments.marks, columns)
     except KeyboardInterrupt:
-        sys.exit("\nStopped. What was marked is kept; the same command goes on with the rest.")
+        rest = "the same command goes on with the rest"
+        if arguments.again is not None:
+            rest = "without --again it goes on with those not in the table; --again NAME marks NAME anew"
+        sys.exit(f"\nStopped. What was marked is kept; {rest}.")
     print(f"{len(todo)} submissions marked: {arguments.marks}")
     if before := len(students) - len(todo):
         print(f"{before} stood there already; --again marks them anew.")

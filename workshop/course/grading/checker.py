@@ -114,7 +114,8 @@ class Run:
     def _note_missing(self, cell: Cell, kind: str, message: str) -> None:
         """A missing package costs points for no mistake of the student's: whoever grades must hear of it."""
         if kind == ModuleNotFoundError.__name__:
-            self.note(f"{cell['name']}: {readable(message)[:100]} where answers are graded")
+            said = " ".join(readable(message).split())[:100]  # the report has a line for each event
+            self.note(f"{cell['name']}: {said} where answers are graded")
 
     def stop(self, seconds: float = 0) -> None:
         if self.wire:

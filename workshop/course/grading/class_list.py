@@ -50,11 +50,19 @@ def _matched(students: list[str], submissions: list[Submission]) -> dict[tuple[s
 
 
 def absent(
-    students: list[str], submissions: list[Submission], chapter: str, left_out: Iterable[Path] = ()
+    students: list[str],
+    submissions: list[Submission],
+    chapter: str,
+    left_out: Iterable[Path] = (),
+    chapters: Iterable[str] = (),
 ) -> list[str]:
-    """Of whom there is no notebook of a chapter, each with those files of the student's that were left out."""
+    """Of whom there is no notebook of a chapter, each with those files of the student's that were left out.
+
+    Args:
+        chapters: those that the name of a file may end with.
+    """
     matched = _matched(students, submissions)
-    names = {path: names_in(path) for path in sorted(left_out)}
+    names = {path: names_in(path, {*chapters}) for path in sorted(left_out)}
     lines = []
     for student in (student for student in students if (chapter, student) not in matched):
         files = ", ".join(path.name for path, found in names.items() if found & {student, safe(student)})

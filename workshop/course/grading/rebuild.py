@@ -36,18 +36,18 @@ def read(path: Path) -> Any:
     size = path.stat().st_size
     if size == 0:
         raise Unreadable("the file is empty")
-    most = f"up to {MAX_MB} MB are read, {MAX_MB_ANSWERS} MB of them beside the outputs"
-    remedy = "clear the outputs (Edit > Clear Outputs of All Cells) and grade again"
-    too_long = f"the file has {size >> 20} MB; {most}: {remedy}"
     if size > MAX_MB << 20:
-        raise Unreadable(too_long)
+        most = f"up to {MAX_MB} MB are read, {MAX_MB_ANSWERS} MB of them beside the outputs"
+        remedy = "clear the outputs (Edit > Clear Outputs of All Cells) and grade again"
+        raise Unreadable(f"the file has {size >> 20} MB; {most}: {remedy}")
     try:
         parsed = _without_outputs(json.loads(path.read_text("utf-8-sig")))  # a mark of byte order may come first
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"the file is not valid JSON: {str(error)[:200]}") from None
     # nbformat takes up to two hundred bytes of memory for each of the file.
-    if size > MAX_MB_ANSWERS << 20 and len(json.dumps(parsed)) > MAX_MB_ANSWERS << 20:
-        raise Unreadable(too_long)
+    if size > MAX_MB_ANSWERS << 20 and (length := len(json.dumps(parsed))) > MAX_MB_ANSWERS << 20:
+        what = f"its text, metadata or pasted pictures have {length >> 20} MB without outputs"
+        raise Unreadable(f"{what}; up to {MAX_MB_ANSWERS} MB are read: take pasted pictures out and grade again")
     try:
         notebook = nbformat.convert(nbformat.from_dict(parsed), 4)
         cells = [cell for cell in notebook.cells if cell.get("cell_type") in PLAIN_TYPES]

@@ -27,6 +27,8 @@ FOLDERS = 4  # all files of a submission together may be so many times as large 
 HOME = "/tmp/submission"  # there alone: the home folder and the working folder of what runs
 WITHOUT = "GRADING_WITHOUT_SANDBOX"  # a variable that is 1 where there is none; where it is not set, none means failure
 # Ubuntu 24.04 lets no program make namespaces that has no profile: installing bubblewrap is not enough there.
+RESTRICTED = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")  # holds 1 there
+FORBIDDEN = ("uid map", "RTM_NEWADDR")  # in what bubblewrap says there; the second, if it takes the network away, too
 APPARMOR = """\
 ; on Ubuntu 24.04 AppArmor forbids it. Write this line
 abi <abi/4.0>, profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }
@@ -61,8 +63,10 @@ def wall(limits: Limits, python: Path, shown: dict[Path, str], folder: Path | No
         python: of the environment that it runs in.
         shown: file → where it is to be read.
     """
-    settings = (python.parents[1] / "pyvenv.cfg").read_text("utf-8")
-    prefix = Path(re.search(r"^home *= *(.+)$", settings, re.MULTILINE)[1]).parent  # type: ignore[index]
+    prefix, settings = Path(sys.base_prefix), python.parents[1] / "pyvenv.cfg"
+    if settings.exists():  # conda and the system's Python have none
+        home = re.search(r"^home *= *(.+)$", settings.read_text("utf-8"), re.MULTILINE)
+        prefix = Path(home[1]).parent  # type: ignore[index]
     read = {path: str(path) for path in {python.parents[1], prefix, prefix.resolve()} - {Path("/")}} | shown
     size = str(FOLDERS * limits.file_mb << 20)
     command = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
@@ -86,7 +90,9 @@ def missing(python: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if not done.returncode:
         return ""
-    return f"bubblewrap does not work here ({done.stderr.strip()[-200:]})" + APPARMOR * ("uid map" in done.stderr)
+    forbidden = any(words in done.stderr for words in FORBIDDEN)
+    forbidden |= RESTRICTED.exists() and RESTRICTED.read_text("utf-8").strip() == "1"
+    return f"bubblewrap does not work here ({done.stderr.strip()[-200:]})" + APPARMOR * forbidden
 
 
 def warned(python: Path, go_on: bool) -> str:

@@ -73,9 +73,9 @@ def whose(stem: str, chapters: set[str]) -> dict[str, str]:
     return {"student": safe(stem.split("__", maxsplit=1)[0])}
 
 
-def names_in(file: Path) -> set[str]:
+def names_in(file: Path, chapters: set[str]) -> set[str]:
     """What may name the student in the path of a file, whatever its layout: its folders and its own name."""
-    return {name for part in (*file.parts[:-1], file.stem) for name in (part, *whose(part, set()).values())}
+    return {name for part in (*file.parts[:-1], file.stem) for name in (part, *whose(part, chapters).values())}
 
 
 def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
