@@ -59,7 +59,7 @@ class Scale:
 
 
 SCALES = {
-    # Dropout, vocabulary, batch and warm-up have about the size with which the literature trains small models on Multi30k.
+    # Dropout, vocabulary, batch and warm-up have about the size with which the literature trains on Multi30k.
     "multi30k": Scale("multi30k", 4, 2, 0.3, 6000, 4096, 2000, vocabulary_size=8000),
     "number_words": Scale("number_words", 16, 2, 0.1, 240, 1000, 240, trained_on=4000, scored_on=300),
     "smoke": Scale("number_words", 16, 2, 0.1, 6, 300, 10, trained_on=200, scored_on=12),
