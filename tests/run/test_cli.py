@@ -208,7 +208,7 @@ def test_control_characters_never_break_a_line(translator, monkeypatch, capsys, 
 
 
 def test_control_characters_never_break_a_line_of_a_file(translator, monkeypatch, tmp_path):
-    monkeypatch.setattr("transformer_lib.run.translator.translate", lambda *_, **__: [(0, "a\nb\u2028c"), (1, "d")])
+    monkeypatch.setattr("transformer_lib.run.translator.translate", lambda *_, **__: ["a\nb\u2028c", "d"])
     (tmp_path / "pairs.tsv").write_text("four\tvier\nfive\tfünf\n", "utf-8")
     given = ["--data", tmp_path / "pairs.tsv", "--output", tmp_path / "out", "--device", "cpu"]
     assert run("evaluate", translator, *given) == 0
