@@ -35,7 +35,7 @@ def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
         ValueError: another encoding; the message names the line and its byte.
     """
     for number, line in enumerate(file, start=1):
-        if found := _other_format(line, number == 1):
+        if (number == 1 or b"\0" in line) and (found := _other_format(line, number == 1)):
             raise ValueError(f"{name}, line {number} {found}")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
