@@ -19,7 +19,7 @@ class LayerCache:
 
     def __init__(self, memory_key: HeadsKey, memory_value: HeadsValue, room: int):
         batch, heads, _, d_k = memory_key.shape
-        self.memory = (memory_key, memory_value)
+        self.memory = (memory_key.contiguous(), memory_value.contiguous())  # every step reads them
         self.key = memory_key.new_empty(batch, heads, room, d_k)
         self.value = memory_key.new_empty(batch, heads, room, memory_value.size(-1))
         self.length = 0

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .cache import DecoderCache, LayerCache
+from .embeddings import TokenEmbedding
 from .fast import attention
 from .fast_stacks import UnpaddedEncoder, is_plain
 from .layers import DecoderLayer
@@ -17,6 +18,9 @@ from .transformer import Encoder, Transformer
 
 # With several threads PyTorch's kernel takes longer than the formula for so few queries in so many sentences.
 FEW_QUERIES, MANY_SENTENCES = range(2, 6), 8
+# PyTorch leaves a product of up to FEW_ROWS to one thread. With MANY_ROWS the logits are quicker as the transposed
+# product of the transposed factors.
+FEW_ROWS, MANY_ROWS = 4, 16
 
 
 def speed_up_decoding(model: Transformer) -> None:
@@ -42,7 +46,8 @@ def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int =
     It cannot reproduce classes of the reader's own, hooks, recorded weights, dropout, gradients, pre-norm and biases of
     the attention.
     """
-    known = type(model) is Transformer and is_plain(model.decoder)
+    words = model.own_output_embedding or model.embedding
+    known = type(model) is Transformer and type(words) is TokenEmbedding and is_plain(model.decoder)
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
     paper = model.config.norm_order == "post" and not model.config.attention_bias
     packs = known and not hooked and paper and not model.decoder.training and not torch.is_grad_enabled()
@@ -52,10 +57,25 @@ def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int =
 
 def attention_of_candidates(query: Query, key: Key, value: Value, mask: Mask | None = None) -> Attended:
     """Equation (1), written out for a beam's candidates in many sentences, else as in fast.py."""
-    elsewhere = query.device.type != "cpu" or torch.compiler.is_compiling() or torch.get_num_threads() == 1
-    if not elsewhere and query.size(-2) in FEW_QUERIES and len(query) >= MANY_SENTENCES:
+    if several_threads(query) and query.size(-2) in FEW_QUERIES and len(query) >= MANY_SENTENCES:
         return scaled_dot_product_attention(query, key, value, mask)[0]
     return attention(query, key, value, mask)
+
+
+def several_threads(states: Tensor) -> bool:
+    """Whether several threads of a processor compute with these numbers."""
+    return states.device.type == "cpu" and torch.get_num_threads() > 1 and not torch.compiler.is_compiling()
+
+
+def product(states: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
+    """states · matrix + added; with few rows two threads read half of the matrix each, for half of the inputs."""
+    if len(states) > FEW_ROWS or len(matrix) % 2 or not several_threads(states):
+        return states @ matrix if added is None else torch.addmm(added, states, matrix)
+    # (2, rows, inputs / 2) times (2, inputs / 2, outputs)
+    halves = states.view(len(states), 2, -1).transpose(0, 1), matrix.view(2, -1, matrix.size(1))
+    first, second = torch.bmm(*halves)
+    total = first.add_(second)
+    return total if added is None else total.add_(added)
 
 
 class PackedCache(DecoderCache):
@@ -71,6 +91,8 @@ class PackedCache(DecoderCache):
         if self.source_mask is not None and self.source_mask.all():
             self.source_mask = None  # no padding to hide
         self.packed = [PackedLayer(*pair) for pair in zip(self.decoder_layers, self.layers, strict=True)]
+        embedding = model.own_output_embedding or model.embedding
+        self.words, self.bias = embedding.weight.t(), model.output_bias  # (d_model, vocabulary), (vocabulary)
 
     def next_logits(
         self, tokens: Int[Tensor, "batch beams"], mask: PastMask | None = None
@@ -80,8 +102,14 @@ class PackedCache(DecoderCache):
         for layer in self.packed:
             states = layer.step(states, tokens.size(1), mask, self.source_mask)
         self.length += 1
-        logits = self.model.logits(self.model.decoder.norm(states))
-        return logits.view(*tokens.shape, -1)
+        return self.logits(self.model.decoder.norm(states)).view(*tokens.shape, -1)
+
+    def logits(self, states: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows vocabulary"]:
+        """As Transformer.logits."""
+        if len(states) < MANY_ROWS or not several_threads(states):
+            return product(states, self.words, self.bias)
+        bias = None if self.bias is None else self.bias.unsqueeze(1)
+        return product(self.words.t(), states.t(), bias).t()
 
 
 class PackedLayer:
@@ -112,21 +140,20 @@ class PackedLayer:
         """The three sub-layers on states of shape (batch · beams, d_model)."""
         rows = len(states)
         split = (rows // beams, beams, self.num_heads, -1)
-        projected = (states @ self.query_key_value).split(self.widths, dim=-1)
+        projected = product(states, self.query_key_value).split(self.widths, dim=-1)
         # (batch, heads, beams, width of a head)
         query, key, value = (part.view(split).transpose(1, 2) for part in projected)
         past = self.cache.append(key, value)
         heads = self.own_kernel(query, *past, mask).transpose(1, 2)
-        states = torch.addmm(states, heads.reshape(rows, -1), self.own_output)
+        states = product(heads.reshape(rows, -1), self.own_output, states)
         states = torch.layer_norm(states, *self.norms[0])
 
-        query = (states @ self.cross_query).view(split).transpose(1, 2)
+        query = product(states, self.cross_query).view(split).transpose(1, 2)
         heads = self.cross_kernel(query, *self.cache.memory, source_mask)
         heads = heads.transpose(1, 2).reshape(rows, -1)
-        states = torch.addmm(states, heads, self.cross_output)
+        states = product(heads, self.cross_output, states)
         states = torch.layer_norm(states, *self.norms[1])
 
-        inner = torch.addmm(self.inner_bias, states, self.inner)
-        inner = self.activation(inner)
-        states = torch.addmm(states + self.outer_bias, inner, self.outer)
+        inner = self.activation(product(states, self.inner, self.inner_bias))
+        states = product(inner, self.outer, states + self.outer_bias)
         return torch.layer_norm(states, *self.norms[2])

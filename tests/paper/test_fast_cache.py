@@ -15,6 +15,7 @@ from transformer_lib import (
     record_attention,
 )
 from transformer_lib.cache import DecoderCache, start_decoding
+from transformer_lib.embeddings import TokenEmbedding
 from transformer_lib.fast_cache import PackedCache, attention_of_candidates, speed_up_decoding
 
 SIZES = {"num_layers": 2, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 3, "d_v": 5}
@@ -28,29 +29,52 @@ def model(**changes):
     return m
 
 
-def steps(m, beams=1):
-    """The cache, and the logits of four steps in which each candidate descends from all before it."""
+def steps(m, beams=1, source=SOURCE):
+    """The cache, and the logits of four steps in which each candidate descends from some before it."""
+    sentences = len(source)
     with torch.no_grad():
-        cache = start_decoding(m, SOURCE, 4, beams)
+        cache = start_decoding(m, source, 4, beams)
         logits = []
         for step in range(4):
-            mask = torch.rand(2, 1, beams, beams * (step + 1), generator=torch.Generator().manual_seed(step)) > 0.4
+            generator = torch.Generator().manual_seed(step)
+            mask = torch.rand(sentences, 1, beams, beams * (step + 1), generator=generator) > 0.4
             mask[..., 0] = True
-            tokens = torch.arange(2 * beams).view(2, beams) + step + 1
+            tokens = (torch.arange(sentences * beams).view(sentences, beams) + step + 1) % 11
             logits.append(cache.next_logits(tokens, mask if beams > 1 else None))
     return cache, torch.stack(logits)
 
 
 @pytest.mark.paper("decode")
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("sentences", [1, 2, 8, 16])  # a row alone, few rows, and many
 @pytest.mark.parametrize("beams", [1, 3])
 @pytest.mark.parametrize("changes", [{}, {"activation": "gelu", "tied_output": False, "output_bias": True}])
-def test_the_packed_cache_gives_the_logits_of_the_plain_one(changes, beams):
-    m = model(**changes, source_vocabulary_size=12)
-    plain_cache, plain = steps(m, beams)
+def test_the_packed_cache_gives_the_logits_of_the_plain_one(monkeypatch, changes, beams, sentences, threads):
+    m, source = model(**changes, source_vocabulary_size=12), SOURCE.repeat(8, 1)[:sentences]
+    plain_cache, plain = steps(m, beams, source)
     speed_up_decoding(m)
-    cache, packed = steps(m, beams)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    cache, packed = steps(m, beams, source)
     assert (type(plain_cache), type(cache)) == (DecoderCache, PackedCache)
     torch.testing.assert_close(packed, plain)
+
+
+@pytest.mark.parametrize(
+    ("threads", "rows", "inputs", "split"),
+    [(2, 1, 6, True), (8, 4, 6, True), (2, 5, 6, False), (2, 1, 7, False), (1, 1, 6, False)],
+)
+def test_a_product_of_few_rows_is_split_for_two_threads(monkeypatch, threads, rows, inputs, split):
+    torch.manual_seed(0)
+    states, matrix, added = torch.randn(rows, inputs), torch.randn(inputs, 5), torch.randn(rows, 5)
+    expected, kept = states @ matrix, added.clone()
+    plain, called = torch.bmm, []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(torch, "bmm", lambda *pair: called.append(len(pair[0])) or plain(*pair))
+    for laid_out in (matrix, matrix.t().contiguous().t()):
+        torch.testing.assert_close(fast_cache.product(states, laid_out), expected)
+        torch.testing.assert_close(fast_cache.product(states, laid_out, added), expected + added)
+    assert called == ([2] * 4 if split else [])
+    assert torch.equal(added, kept)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -108,6 +132,17 @@ def own_part(m):
     m.decoder.layers[1].feed_forward.inner = Louder(8, 13).double()
 
 
+class Sharper(TokenEmbedding):
+    """Logits of the reader's own."""
+
+    def logits(self, states, bias=None):
+        return 2 * super().logits(states, bias)
+
+
+def own_words(m):
+    m.embedding.__class__ = Sharper
+
+
 class Colder(Transformer):
     """A model of the reader's own."""
 
@@ -131,7 +166,7 @@ def pre_hook(m):
     m.decoder.layers[0].register_forward_pre_hook(lambda *_: None)
 
 
-@pytest.mark.parametrize("change", [own_part, own_model, hook, encoder_hook, pre_hook, nn.Module.train])
+@pytest.mark.parametrize("change", [own_part, own_words, own_model, hook, encoder_hook, pre_hook, nn.Module.train])
 def test_a_decoder_that_computes_more_than_its_weights_tell_has_the_plain_cache(change):
     m = model()
     speed_up_decoding(m)
