@@ -18,8 +18,8 @@ from .transformer import Encoder, Transformer
 
 # With several threads PyTorch's kernel takes longer than the formula for so few queries in so many sentences.
 FEW_QUERIES, MANY_SENTENCES = range(2, 6), 8
-# PyTorch leaves a product of up to FEW_ROWS to one thread. With MANY_ROWS the logits are quicker as the transposed
-# product of the transposed factors.
+# Measured with torch 2.13 and float32: a product of up to FEW_ROWS takes as long with two threads as with one; from
+# MANY_ROWS on, the logits are quicker as the transposed product of the transposed factors.
 FEW_ROWS, MANY_ROWS = 4, 16
 
 
@@ -46,8 +46,8 @@ def packed_cache(model: Transformer, source: SourceIds, limit: int, beams: int =
     It cannot reproduce classes of the reader's own, hooks, recorded weights, dropout, gradients, pre-norm and biases of
     the attention.
     """
-    words = model.own_output_embedding or model.embedding
-    known = type(model) is Transformer and type(words) is TokenEmbedding and is_plain(model.decoder)
+    embedding = model.own_output_embedding or model.embedding
+    known = type(model) is Transformer and type(embedding) is TokenEmbedding and is_plain(model.decoder)
     hooked = any(part._forward_hooks or part._forward_pre_hooks for part in model.modules())
     paper = model.config.norm_order == "post" and not model.config.attention_bias
     packs = known and not hooked and paper and not model.decoder.training and not torch.is_grad_enabled()
@@ -64,17 +64,21 @@ def attention_of_candidates(query: Query, key: Key, value: Value, mask: Mask | N
 
 def several_threads(states: Tensor) -> bool:
     """Whether several threads of a processor compute with these numbers."""
-    return states.device.type == "cpu" and torch.get_num_threads() > 1 and not torch.compiler.is_compiling()
+    return not torch.compiler.is_compiling() and states.device.type == "cpu" and torch.get_num_threads() > 1
 
 
 def product(states: Tensor, matrix: Tensor, added: Tensor | None = None) -> Tensor:
-    """states · matrix + added; with few rows two threads read half of the matrix each, for half of the inputs."""
-    if len(states) > FEW_ROWS or len(matrix) % 2 or not several_threads(states):
+    """states · matrix + added. Of several threads, two read half of the matrix each where there are few rows.
+
+    Half precision and an odd number of inputs are not split.
+    """
+    splits = len(states) <= FEW_ROWS and len(matrix) % 2 == 0 and states.dtype in (torch.float32, torch.float64)
+    if not splits or not several_threads(states):
         return states @ matrix if added is None else torch.addmm(added, states, matrix)
     # (2, rows, inputs / 2) times (2, inputs / 2, outputs)
     halves = states.view(len(states), 2, -1).transpose(0, 1), matrix.view(2, -1, matrix.size(1))
     first, second = torch.bmm(*halves)
-    total = first.add_(second)
+    total = first + second
     return total if added is None else total.add_(added)
 
 
@@ -83,7 +87,7 @@ class PackedCache(DecoderCache):
 
     Query, key and value come from one product, and the last product of a sub-layer adds its input. The candidates of
     all sentences are the rows of one matrix. At the sizes of a sentence, to start an operation takes longer than to
-    compute it.
+    compute it, but for the products, which read the weights.
     """
 
     def __init__(self, model: Transformer, source: SourceIds, memory: Memory, limit: int, beams: int = 1):
@@ -92,7 +96,7 @@ class PackedCache(DecoderCache):
             self.source_mask = None  # no padding to hide
         self.packed = [PackedLayer(*pair) for pair in zip(self.decoder_layers, self.layers, strict=True)]
         embedding = model.own_output_embedding or model.embedding
-        self.words, self.bias = embedding.weight.t(), model.output_bias  # (d_model, vocabulary), (vocabulary)
+        self.to_logits, self.bias = embedding.weight.t(), model.output_bias  # (d_model, vocabulary), (vocabulary)
 
     def next_logits(
         self, tokens: Int[Tensor, "batch beams"], mask: PastMask | None = None
@@ -107,9 +111,9 @@ class PackedCache(DecoderCache):
     def logits(self, states: Float[Tensor, "rows d_model"]) -> Float[Tensor, "rows vocabulary"]:
         """As Transformer.logits."""
         if len(states) < MANY_ROWS or not several_threads(states):
-            return product(states, self.words, self.bias)
+            return product(states, self.to_logits, self.bias)
         bias = None if self.bias is None else self.bias.unsqueeze(1)
-        return product(self.words.t(), states.t(), bias).t()
+        return product(self.to_logits.t(), states.t(), bias).t()
 
 
 class PackedLayer:

@@ -63,9 +63,11 @@ def test_the_packed_cache_gives_the_logits_of_the_plain_one(monkeypatch, changes
     ("threads", "rows", "inputs", "split"),
     [(2, 1, 6, True), (8, 4, 6, True), (2, 5, 6, False), (2, 1, 7, False), (1, 1, 6, False)],
 )
-def test_a_product_of_few_rows_is_split_for_two_threads(monkeypatch, threads, rows, inputs, split):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_product_of_few_rows_is_split_for_two_threads(monkeypatch, dtype, threads, rows, inputs, split):
     torch.manual_seed(0)
-    states, matrix, added = torch.randn(rows, inputs), torch.randn(inputs, 5), torch.randn(rows, 5)
+    states = torch.randn(rows, inputs, dtype=dtype, requires_grad=True)
+    matrix, added = torch.randn(inputs, 5, dtype=dtype), torch.randn(rows, 5, dtype=dtype)
     expected, kept = states @ matrix, added.clone()
     plain, called = torch.bmm, []
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
@@ -73,8 +75,26 @@ def test_a_product_of_few_rows_is_split_for_two_threads(monkeypatch, threads, ro
     for laid_out in (matrix, matrix.t().contiguous().t()):
         torch.testing.assert_close(fast_cache.product(states, laid_out), expected)
         torch.testing.assert_close(fast_cache.product(states, laid_out, added), expected + added)
-    assert called == ([2] * 4 if split else [])
+    assert called == ([2] * 4 if split and dtype == torch.float32 else [])
     assert torch.equal(added, kept)
+
+
+@pytest.mark.parametrize(("threads", "sentences", "transposed"), [(2, 16, True), (2, 15, False), (1, 16, False)])
+def test_logits_of_many_rows_come_from_the_transposed_product(monkeypatch, threads, sentences, transposed):
+    m = model()
+    speed_up_decoding(m)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    plain, rows = fast_cache.product, []
+    monkeypatch.setattr(fast_cache, "product", lambda *factors: rows.append(len(factors[0])) or plain(*factors))
+    steps(m, source=SOURCE.repeat(8, 1)[:sentences])
+    vocabulary = 11
+    assert (vocabulary in rows) == transposed
+    assert sentences in rows
+
+
+def test_the_memory_lies_without_gaps():
+    cache, _ = steps(model())
+    assert all(part.is_contiguous() for layer in cache.layers for part in layer.memory)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -139,8 +159,12 @@ class Sharper(TokenEmbedding):
         return 2 * super().logits(states, bias)
 
 
-def own_words(m):
+def own_logits(m):
     m.embedding.__class__ = Sharper
+
+
+def own_output(m):
+    m.own_output_embedding = Sharper(11, 8).double()
 
 
 class Colder(Transformer):
@@ -166,7 +190,9 @@ def pre_hook(m):
     m.decoder.layers[0].register_forward_pre_hook(lambda *_: None)
 
 
-@pytest.mark.parametrize("change", [own_part, own_words, own_model, hook, encoder_hook, pre_hook, nn.Module.train])
+@pytest.mark.parametrize(
+    "change", [own_part, own_logits, own_output, own_model, hook, encoder_hook, pre_hook, nn.Module.train]
+)
 def test_a_decoder_that_computes_more_than_its_weights_tell_has_the_plain_cache(change):
     m = model()
     speed_up_decoding(m)

@@ -285,12 +285,17 @@ def test_a_compiled_and_an_exported_model_are_the_same_function():
     program = """
 import torch
 from transformer_lib import Transformer, TransformerConfig
+from transformer_lib.fast_cache import speed_up_decoding
+torch.set_num_threads(2)
 model = Transformer(TransformerConfig(vocabulary_size=17, num_layers=1, d_model=8)).eval()
 source, target = torch.randint(3, 17, (2, 5)), torch.randint(3, 17, (2, 4))
 compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
 torch.testing.assert_close(compiled(source, target), model(source, target))
 exported = torch.export.export(model, (source, target)).module()
 torch.testing.assert_close(exported(source, target), model(source, target))
+speed_up_decoding(model)
+quick = torch.compile(model, fullgraph=True, backend="aot_eager")
+torch.testing.assert_close(quick(source, target), compiled(source, target))
 print("same")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
