@@ -6,45 +6,51 @@
     ... --smoke                                                            every stage, in a minute or two
 
 A run is a direction, a seed and the settings changed in its configuration. Each is trained through the command line's
-own `train`, which goes on from the last checkpoint if it was cut; a run that is done is not done again. α is chosen on
-the validation set; the two test sets are scored after that. The result holds all runs of the configuration that
-stand in the folder, and keeps those that it held before.
+own `train`, then translates, then is scored. What is done is not done again; what the clock cut goes on from its last
+checkpoint. α and the checkpoints that are averaged are chosen on the validation set; the two test sets are read after
+that. A machine without spaCy and sacremoses leaves the translations in the folder, and another one scores them there.
+The result holds all runs of the configuration that stand in the folder, and keeps those that it held before.
 """
 
 import argparse
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 
-from transformer_lib import TransformerConfig, count_parameters
+from transformer_lib import TransformerConfig, average_checkpoints, count_parameters
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_lib.run import cli
-from transformer_lib.run.translator import Translator, WhichWeights
+from transformer_lib.run.translator import Translator
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
 BEAM = 5  # as in the literature on this corpus; the paper's is 4
 TESTS = ("test_2016_flickr", "test_2017_flickr")
+Weights = Literal["latest", "average", "apart", "longer"]
+# Means of the last checkpoints: how many, and every which one.
+MEANS: dict[Weights, tuple[int, int]] = {"average": (10, 1), "apart": (10, 2), "longer": (20, 1)}
 
 
 class Decoding(NamedTuple):
     """How translations are made: from which weights, with how many candidates, ranked how."""
 
-    weights: WhichWeights
+    weights: Weights
     beam_size: int
     alpha: Alpha = 0.6
 
@@ -61,7 +67,9 @@ GREEDY = [Decoding("latest", 1), Decoding("average", 1)]
 BEAMS = [Decoding("average", BEAM, alpha) for alpha in ALPHAS]
 PAPER = BEAMS[0]
 SEARCH = [GREEDY[1], PAPER, BEAMS[-1]]  # what a search of settings compares
-DONE = {True: "validated.json", False: "scored.json"}  # what a run leaves in its folder, by --validation-only
+# What a run leaves in its folder, by --validation-only.
+TRANSLATED = {True: "translated_validation.json", False: "translated.json"}
+DONE = {True: "validated.json", False: "scored.json"}
 WINDOW = 50  # steps whose loss and speed are written down together
 
 
@@ -73,8 +81,8 @@ class Config:
     training: dict[str, Any]
     vocabulary_size: int = 6000
     validate_every: int = 240  # steps
-    keep_last: int = 10  # checkpoints that are averaged
-    patience: int = 10  # validations that bring nothing better
+    keep_last: int = 20  # checkpoints, of which the means are made
+    patience: int | None = None  # validations that bring nothing better; None: to the end
     sentences: int | None = None  # of the validation and test sets; None: all
 
     def changed(self, changes: tuple[str, ...]) -> "Config":
@@ -94,18 +102,23 @@ class Config:
 
 
 OWN_SETTINGS = {"vocabulary_size", "validate_every", "keep_last", "patience"}
-# Small updates and an ordinary rate, so that an epoch of less than 300 updates brings much on a CPU.
+# Small updates and an ordinary rate, so that an epoch of about 210 updates brings much on a CPU; 145 epochs of them, as
+# many as in the literature.
 RECIPE = Config(
     {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.3},
-    {"num_steps": 24_000, "batch_tokens": 2500, "warmup_steps": 1500, "length_noise": 2.0},
+    {"num_steps": 31_000, "batch_tokens": 2500, "warmup_steps": 1500},
 )
 CONFIGS = {
     "recipe": RECIPE,
+    # The same with R-Drop (Liang et al., 2021), a method that the paper could not know.
+    "r_drop": replace(RECIPE, training=RECIPE.training | {"r_drop": 5.0}),
     # Seven epochs, with less dropout than a long run wants: what a setting brings is compared after as many tokens.
     "search": replace(
         RECIPE,
         model=RECIPE.model | {"p_drop": 0.2},
         training=RECIPE.training | {"num_steps": 1900, "warmup_steps": 800},
+        keep_last=10,
+        patience=10,
     ),
     # The text-only model that the literature found best on this corpus (Wu et al., 2021): narrow, with much dropout,
     # 8,192 tokens an update and a rate that rises to 0.005. It needs 145 epochs.
@@ -151,6 +164,7 @@ class Task:
     validation_only: bool
     workers: int  # runs side by side
     on_device: list[str]  # training settings that follow from the device
+    share: bool = False  # of a run that the clock cut, translate what there is
 
     @property
     def languages(self) -> list[str]:
@@ -162,39 +176,101 @@ class Task:
         pairs = load_pairs("multi30k", split, *self.languages)[: self.config.sentences]
         return [text for text, _ in pairs], [text for _, text in pairs]
 
+    def metrics(self) -> list[dict[str, Any]]:
+        """The record of each step so far."""
+        path = self.folder / "metrics.jsonl"
+        return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line] if path.exists() else []
+
+    def has_ended(self) -> bool:
+        """Whether all steps are made, or patience ended them."""
+        lines = self.metrics()
+        if not lines or lines[-1]["step_num"] >= self.config.training["num_steps"]:
+            return bool(lines)
+        perplexities = [line["val_perplexity"] for line in lines if "val_perplexity" in line]
+        since_best = len(perplexities) - 1 - perplexities.index(min(perplexities))
+        return self.config.patience is not None and since_best >= self.config.patience
+
+    def translator(self, weights: Weights) -> Translator:
+        """The trained translator, with its last weights or a mean of them."""
+        translator = Translator.load(self.folder, self.device, "latest")
+        if weights != "latest":
+            number, every = MEANS[weights]
+            paths = sorted(self.folder.glob("checkpoints/step-*.safetensors"))[-self.config.keep_last :]
+            chosen = paths[::-1][::every][:number]
+            translator.model.load_state_dict(average_checkpoints(chosen))
+        return translator
+
     def translations(self, split: str, decoding: Decoding) -> list[str]:
         """What the trained model says of a split."""
-        translator = Translator.load(self.folder, self.device, decoding.weights)
-        sources = self.sides(split)[0]
-        return translator.translate(sources, progress=True, beam_size=decoding.beam_size, alpha=decoding.alpha)
+        sources, how = self.sides(split)[0], {"beam_size": decoding.beam_size, "alpha": decoding.alpha}
+        return self.translator(decoding.weights).translate(sources, progress=True, **how)
 
 
 def perform(task: Task) -> None:
-    """Train one run, or go on with it; then score it. What is done is not done again."""
-    done = task.folder / DONE[task.validation_only]
-    if done.exists():
-        return
-    if not (task.folder / "trained.json").exists():
-        started = time.monotonic()
-        if status := cli.main(["train", *_arguments(task)]):
-            raise SystemExit(status)
-        memory = {name: round(gb, 3) for name, gb in peak_memory(task.device).items()}
-        trained = provenance(task.run.seed, time.monotonic() - started) | memory | {"workers": task.workers}
-        (task.folder / "trained.json").write_text(json.dumps(trained), "utf-8")
-    result = _training_summary(task)
-    references, language = task.sides("val")[1], task.languages[1]
-    decodings = SEARCH if task.validation_only else GREEDY + BEAMS
-    result["val"] = {d.name: scores(task.translations("val", d), references, language) for d in decodings}
-    chosen = max((d for d in BEAMS if d in decodings), key=lambda d: result["val"][d.name]["cased"]["bleu"])
-    result["chosen"] = chosen.name
+    """Train one run, or go on with it; then let it translate; then score it. What is done is not done again."""
+    done, translated = task.folder / DONE[task.validation_only], task.folder / TRANSLATED[task.validation_only]
+    cut = translated.exists() and not json.loads(translated.read_text("utf-8"))["ended"]
+    if not translated.exists() or (cut and any(task.folder.glob("checkpoints/step-*"))):
+        if not task.has_ended():
+            started = time.monotonic()
+            if status := cli.main(["train", *_arguments(task)]):
+                raise SystemExit(status)
+            memory = {name: round(gb, 3) for name, gb in peak_memory(task.device).items()}
+            trained = provenance(task.run.seed, time.monotonic() - started) | memory | {"workers": task.workers}
+            (task.folder / "trained.json").write_text(json.dumps(trained), "utf-8")
+        if not task.has_ended() and not task.share:
+            print(f"{task.run.name}: cut by the clock; the same command goes on with it", file=sys.stderr)
+            return
+        _write(translated, _training_summary(task) | _translated(task))
+    if not done.exists() and can_count_words():
+        _write(done, _scored(task, json.loads(translated.read_text("utf-8"))))
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    part.replace(path)
+
+
+def can_count_words() -> bool:
+    """Whether the words of spaCy and of the Moses scripts can be counted here."""
+    return all(find_spec(package) for package in ("spacy", "sacremoses"))
+
+
+def _translated(task: Task) -> dict[str, Any]:
+    """The translations, with what was chosen on the validation set: α first, then the mean of checkpoints."""
+    references = task.sides("val")[1]
+    said = {"val": {d: task.translations("val", d) for d in (SEARCH if task.validation_only else GREEDY + BEAMS)}}
+
+    def best(decodings: Iterable[Decoding]) -> Decoding:
+        return max(decodings, key=lambda d: bleu(said["val"][d], references).score)
+
+    chosen = best(d for d in BEAMS if d in said["val"])
     if not task.validation_only:
-        result["test"], result["hypotheses"] = {}, {}
-        for split in TESTS:
-            references = task.sides(split)[1]
-            said = {d.name: task.translations(split, d) for d in dict.fromkeys([GREEDY[0], PAPER, chosen])}
-            result["test"][split] = {name: scores(lines, references, language) for name, lines in said.items()}
-            result["hypotheses"][split] = {"greedy": said[GREEDY[0].name], "beam": said[chosen.name]}
-    done.write_text(json.dumps(result, ensure_ascii=False), encoding="utf-8")
+        means = [chosen._replace(weights=weights) for weights in MEANS]
+        said["val"] |= {d: task.translations("val", d) for d in means[1:]}
+        chosen = best(means)
+        tests = dict.fromkeys([GREEDY[0], PAPER, chosen])
+        said |= {split: {d: task.translations(split, d) for d in tests} for split in TESTS}
+    named = {split: {d.name: lines for d, lines in of.items()} for split, of in said.items()}
+    return {"ended": task.has_ended(), "chosen": chosen.name, "translations": named}
+
+
+def _scored(task: Task, result: dict[str, Any]) -> dict[str, Any]:
+    """The scores in place of the translations, of which the two that matter stay."""
+    said, language = result.pop("translations"), task.languages[1]
+    scored = {}
+    for split, of in said.items():
+        references = task.sides(split)[1]
+        scored[split] = {name: scores(lines, references, language) for name, lines in of.items()}
+    result["val"] = scored.pop("val")
+    if not task.validation_only:
+        of_tests = {split: of for split, of in said.items() if split != "val"}
+        result["test"] = scored
+        result["hypotheses"] = {
+            split: {"greedy": of[GREEDY[0].name], "beam": of[result["chosen"]]} for split, of in of_tests.items()
+        }
+    return result
 
 
 def scores(hypotheses: list[str], references: list[str], language: str) -> dict[str, dict[str, Any]]:
@@ -239,7 +315,8 @@ def _arguments(task: Task) -> list[str]:
         *(str(task.folder), "--device", task.device, "--minutes", str(task.minutes)),
         *("--data", "multi30k", "--source", source, "--target", target),
         *("--vocabulary-size", str(config.vocabulary_size), "--validate-every", str(config.validate_every)),
-        *("--keep-last", str(config.keep_last), "--patience", str(config.patience)),
+        *("--keep-last", str(config.keep_last)),
+        *(["--patience", str(config.patience)] if config.patience else []),
         *("--model", *(f"{name}={value}" for name, value in config.model.items())),
         *("--training", *(f"{name}={value}" for name, value in training.items())),
         *(["--resume"] if any(task.folder.glob("checkpoints/step-*")) else []),
@@ -248,7 +325,7 @@ def _arguments(task: Task) -> list[str]:
 
 def _training_summary(task: Task) -> dict[str, Any]:
     """What metrics.jsonl holds, in windows of some steps; the cost of a step; where the run comes from."""
-    lines = [json.loads(line) for line in (task.folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    lines = task.metrics()
     translator = Translator.untrained(task.folder)
     windows = [lines[start : start + WINDOW] for start in range(0, len(lines), WINDOW)]
     speeds = [sum(s["target_tokens"] for s in window) / sum(s["seconds"] for s in window) for window in windows]
@@ -355,6 +432,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
     parser.add_argument("--precision", choices=["fp32", "bf16"], help="default: bf16 where products are fast in it")
     parser.add_argument("--folder", type=Path, help="of the runs (default: checkpoints/multi30k)")
+    parser.add_argument("--share", action="store_true", help="let a run that the clock cut translate as it is")
     parser.add_argument("--validation-only", action="store_true", help="leave the test sets untouched")
     parser.add_argument("--smoke", action="store_true", help="every stage at a tiny size; nothing is recorded")
     args = parser.parse_args()
@@ -377,11 +455,14 @@ def main() -> None:
     tasks = []
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
         folder = args.folder / args.config / run.name
-        how = (args.device, args.minutes, args.validation_only, args.workers, on_device)
+        how = (args.device, args.minutes, args.validation_only, args.workers, on_device, args.share)
         tasks.append(Task(run, config, folder, *how))
     # A process for each run: the peak of its memory is its own.
     with ProcessPoolExecutor(args.workers, get_context("spawn"), max_tasks_per_child=1) as pool:
         list(pool.map(perform, tasks))
+    if not can_count_words():
+        print("translated; a machine with spaCy and sacremoses scores it by the same command", file=sys.stderr)
+        return
     # All runs of the folder, also those of other commands.
     paths = sorted((args.folder / args.config).glob(f"*/{DONE[args.validation_only]}"))
     done = [json.loads(path.read_text("utf-8")) for path in paths]

@@ -150,6 +150,7 @@ class TrainingConfig:
         rate_factor: what equation (3) is multiplied by; the paper's is 1.
         beta1, beta2, epsilon: of Adam.
         epsilon_ls: label smoothing, in [0, 1).
+        r_drop: weight of the second term of R-Drop (r_drop.py), a method of 2021; 0: the paper's loss.
         max_grad_norm: longer gradients are shortened to this norm; None: never, as in the paper.
         precision: "bf16" lets matrix products run in bfloat16 (torch.autocast); weights and sums stay in float32.
         compile: whether torch.compile makes kernels for this model first; pays on a GPU.
@@ -166,6 +167,7 @@ class TrainingConfig:
     beta2: float = 0.98
     epsilon: float = 1e-9
     epsilon_ls: float = 0.1
+    r_drop: float = 0.0
     max_grad_norm: float | None = None
     precision: Precision = "fp32"
     compile: bool = False
@@ -179,8 +181,9 @@ class TrainingConfig:
         for name in ("epsilon", "rate_factor"):
             if not _is_finite(getattr(self, name)) or getattr(self, name) <= 0:
                 raise ValueError(f"{name} = {getattr(self, name)!r} must be a number greater than 0")
-        if not _is_finite(self.length_noise) or self.length_noise < 0:
-            raise ValueError(f"length_noise = {self.length_noise!r} must be a number of at least 0")
+        for name in ("length_noise", "r_drop"):
+            if not _is_finite(getattr(self, name)) or getattr(self, name) < 0:
+                raise ValueError(f"{name} = {getattr(self, name)!r} must be a number of at least 0")
         norm = self.max_grad_norm
         if norm is not None and (isinstance(norm, bool) or not isinstance(norm, numbers.Real) or not norm > 0):
             raise ValueError(f"max_grad_norm = {norm!r} must be a number greater than 0, or None for no limit")

@@ -12,6 +12,7 @@ from torch import Tensor
 from .config import TrainingConfig, TransformerConfig, check_positive
 from .data.batches import Batch, Ids, batch_plan, check_special_ids, make_batch
 from .fast import speed_up, token_losses
+from .r_drop import r_drop_loss
 from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
 from .transformer import Transformer
@@ -163,6 +164,9 @@ def batch_loss(
     half = config.precision == "bf16"
     # Where autocast is on, it chooses bfloat16 for matrix products alone.
     with torch.autocast(target.device.type, torch.bfloat16, enabled=half):
+        if config.r_drop:
+            rest = (config.epsilon_ls, config.r_drop, pad_id)
+            return r_drop_loss(forward, batch, *rest)
         # (real tokens, vocabulary)
         logits = forward(batch.source, batch.target_input, real)
         losses = token_losses(logits, target[real], config.epsilon_ls, pad_id)

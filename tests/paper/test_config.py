@@ -98,7 +98,14 @@ def test_without_settings_a_run_is_the_papers():
     assert vars(TrainingConfig()) == {
         **{"num_steps": 100_000, "batch_tokens": 25_000, "length_noise": 0.0, "accumulate": 1},  # section 5.1, 5.2
         **{"warmup_steps": 4000, "rate_factor": 1.0, "beta1": 0.9, "beta2": 0.98, "epsilon": 1e-9},  # section 5.3
-        **{"epsilon_ls": 0.1, "max_grad_norm": None, "precision": "fp32", "compile": False, "seed": 0},  # section 5.4
+        **{
+            "epsilon_ls": 0.1,
+            "r_drop": 0.0,
+            "max_grad_norm": None,
+            "precision": "fp32",
+            "compile": False,
+            "seed": 0,
+        },  # section 5.4
     }
 
 
