@@ -1,24 +1,18 @@
-"""What each saving brings to a training step on a GPU, one by one, and what larger batches bring.
-
-    python experiments/gpu_steps.py            writes experiments/results/gpu_steps.json; on a GPU, some minutes
-    ... --smoke --device cpu                   every form of the step at a tiny size; nothing is recorded
+"""What each saving brings to a training step on a GPU, one by one: a stage of gpu_record.py.
 
 The steps are those of `transformer_lib.training.train`, on sentences of one length, so without padding. Each form of
 the step has a fresh model and the same batch; its first steps are not timed. Every step ends by reading the loss, which
 waits for the device. The limits of the device are measured in the same run: a large product, and a large copy.
 """
 
-import argparse
 import functools
-import json
 import statistics
 import sys
-import tempfile
 import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 
@@ -28,7 +22,6 @@ from transformer_lib.data import Batch, make_batch
 from transformer_lib.training import adam, train
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak
-from workshop.lab.provenance import RESULTS, provenance, write_result
 
 LENGTH = 32  # tokens of a sentence on either side
 
@@ -42,6 +35,7 @@ class Form:
     precision: Precision = "fp32"
     compile: bool = False
     products: str = "highest"  # of float32; "high" rounds their factors to TF32
+    graphs: bool = False  # the compiled passes as CUDA graphs, which the processor starts as one
 
 
 FORMS = (
@@ -50,11 +44,12 @@ FORMS = (
     Form("+ TF32", products="high"),
     Form("+ bf16", precision="bf16"),
     Form("+ compiled", precision="bf16", compile=True),
+    Form("+ CUDA graphs", precision="bf16", compile=True, graphs=True),
 )
+BEST = 4  # the form of `train` with precision=bf16 and compile=true
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """What is trained and how often."""
 
     config: TransformerConfig
@@ -64,7 +59,7 @@ class Work:
     steps: int
 
 
-FULL = Work(BASE, 8192, tuple(1024 * 2**i for i in range(6)), warm_up=8, steps=30)
+FULL = Work(BASE, 8192, (2048, 32_768), warm_up=5, steps=20)
 SMOKE = Work(
     TransformerConfig(vocabulary_size=50, num_layers=1, d_model=16, d_ff=32, num_heads=2, d_k=8, d_v=8),
     2 * LENGTH,
@@ -95,7 +90,8 @@ def measure(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
     if on_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    with record_attention(model) if form.written_out else nullcontext():
+    compiled = functools.partial(torch.compile, mode="reduce-overhead") if form.graphs and on_gpu else torch.compile
+    with record_attention(model) if form.written_out else nullcontext(), patch.object(torch, "compile", compiled):
         records = list(train(model, adam(model, settings), [batch] * settings.num_steps, settings))
     seconds = [record.seconds for record in records[work.warm_up :]]
     lengths = [LENGTH] * (tokens // LENGTH)
@@ -118,8 +114,23 @@ def measured(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]
         result = measure(form, work, tokens, device)
     except torch.OutOfMemoryError:
         result = {"tokens": tokens, "out_of_memory": True}
+    except RuntimeError as error:  # a compiler that does not know the card, for example
+        result = {"tokens": tokens, "error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
     print(f"{form.name}, {tokens} tokens: {result}", file=sys.stderr, flush=True)
     return result
+
+
+def limits(device: str, smoke: bool) -> dict[str, Any]:
+    """What is measured, and the limits of the device."""
+    work = SMOKE if smoke else FULL
+    peak = gpu_peak(device, 64 if smoke else 8192)
+    return {
+        "model": asdict(work.config) | {"parameters": count_parameters(work.config)},
+        "sentence_tokens": LENGTH,
+        "steps": {"not_timed": work.warm_up, "timed": work.steps},
+        "peak_tflops_bf16": {name: value and round(value, 4) for name, value in peak.items()},
+        "copy_gb_per_s": round(copy_gb_per_s(device, (1 << 12) if smoke else (1 << 29)), 1),
+    }
 
 
 def copy_gb_per_s(device: str, numbers: int) -> float:
@@ -135,39 +146,3 @@ def copy_gb_per_s(device: str, numbers: int) -> float:
         wait()
         best = max(best, 2 * 4 * numbers / (time.perf_counter() - start) / 1e9)
     return best
-
-
-def main() -> None:
-    """Measure the limits, the forms of the step and the batches; write the result."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes; written to a folder that is thrown away")
-    parser.add_argument("--folder", type=Path, help="where to write (default: the recorded results)")
-    args = parser.parse_args()
-    on_gpu = args.device.startswith("cuda")
-    if not args.smoke and not (on_gpu and torch.cuda.is_available()):
-        raise SystemExit("gpu_steps is recorded on a GPU alone; --smoke --device cpu shows whether it runs")
-    if args.smoke:  # the last stage of compilation needs a C++ compiler, and minutes
-        torch.compile = functools.partial(torch.compile, backend="aot_eager")
-    started = time.monotonic()
-    work = SMOKE if args.smoke else FULL
-    peak = gpu_peak(args.device, 64 if args.smoke else 8192)
-    result = {
-        "what": "one training step in its forms, and on batches of several sizes",
-        "model": asdict(work.config) | {"parameters": count_parameters(work.config)},
-        "sentence_tokens": LENGTH,
-        "steps": {"not_timed": work.warm_up, "timed": work.steps},
-        "peak_tflops_bf16": {name: value and round(value, 4) for name, value in peak.items()},
-        "copy_gb_per_s": round(copy_gb_per_s(args.device, (1 << 12) if args.smoke else (1 << 29)), 1),
-        "forms": {form.name: measured(form, work, work.tokens, args.device) for form in FORMS},
-        "batches": [measured(FORMS[-1], work, tokens, args.device) for tokens in work.sweep],
-        **provenance(0, time.monotonic() - started),
-    }
-    folder = args.folder or (Path(tempfile.mkdtemp(prefix="gpu-steps-")) if args.smoke else RESULTS)
-    path = write_result("gpu_steps", result, folder)
-    print(json.dumps(result["forms"], indent=1))
-    print(f"written to {path}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,7 @@
 """Where a recorded number comes from, and the one way to write it down."""
 
 import datetime
+import hashlib
 import json
 import os
 import platform
@@ -19,6 +20,8 @@ RESULTS = ROOT / "experiments" / "results"
 
 def _commit() -> str:
     """The commit of the code that runs, marked if the tree has other changes."""
+    if named := os.environ.get("TRANSFORMER_LIB_COMMIT"):  # a copy of the files without its repository
+        return named
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         described = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -58,6 +61,13 @@ def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> P
     path = folder / f"{name}.json"
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def seal(result: dict[str, Any]) -> dict[str, Any]:
+    """The result with the digest of its content, whatever seal it had."""
+    content = {name: value for name, value in result.items() if name != "sha256"}
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+    return content | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _today() -> str:

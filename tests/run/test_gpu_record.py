@@ -1,0 +1,110 @@
+"""The records of a GPU: every stage runs, the command ends in time, and what is recorded is whole and from a GPU."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from experiments import gpu_record, gpu_steps
+from workshop.lab.provenance import seal
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORDED = sorted(gpu_record.RECORDS.glob("*.json"))
+
+
+def check_steps(found, work):
+    assert list(found["forms"]) == [form.name for form in gpu_steps.FORMS]
+    assert [one["tokens"] for one in found["batches"]] == list(work.sweep)
+    for one in (*found["forms"].values(), *found["batches"], found["recipe"], found["big"]):
+        if "out_of_memory" in one or "error" in one:
+            continue
+        assert 0 < one["slowest"] <= one["tokens_per_second"] <= one["fastest"]
+        assert one["tflops"] >= 0
+    assert found["copy_gb_per_s"] > 0
+    assert found["peak_tflops_bf16"]["measured_tflops"] > 0
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("multi30k", "tatoeba")
+def test_every_stage_runs_and_is_not_run_again(tmp_path):
+    command = [sys.executable, "-m", "experiments.gpu_record", "--smoke", "--device", "cpu", "--minutes", "4"]
+    command += ["--folder", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "left: nothing" in done.stdout, done.stdout + done.stderr
+    stages = gpu_record.results(tmp_path)
+    assert list(stages) == list(gpu_record.STAGES)
+    assert all(stage["complete"] and stage["seconds"] >= 0 for stage in stages.values())
+    check_steps(stages["steps"], gpu_steps.SMOKE)
+    # The same model and batch: the forms begin with the same loss.
+    first = [found["loss_first_last"][0] for found in stages["steps"]["forms"].values()]
+    assert max(first) - min(first) < 0.1
+    check_oracle(stages["check"])
+    assert stages["check"]["resumed"]["largest_difference"] == 0
+    assert all("median" in found for found in stages["peers"]["tokens_per_second"].values())
+    assert stages["multi30k"]["share_of_the_steps"] == 1
+    assert stages["base"]["updates"] == 6
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert "done" not in again.stdout
+
+
+def check_oracle(found):
+    for precision, differences in found["differs_from_the_cpu"].items():
+        assert max(differences.values()) <= found["bounds"][precision]
+
+
+def test_without_a_gpu_nothing_is_recorded(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gpu_record.py"])
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(SystemExit, match="GPU"):
+        gpu_record.main()
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("patience", ["", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
+def test_a_stage_that_hangs_is_killed_with_all_that_it_started(tmp_path, monkeypatch, patience):
+    monkeypatch.setattr(gpu_record, "GRACE", 0.5)
+    mark = tmp_path / "alive"
+    child = f"{patience}import time, pathlib\nwhile True: pathlib.Path({str(mark)!r}).touch(); time.sleep(0.05)"
+    parent = f"{patience}import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    started = time.monotonic()
+    assert gpu_record.run_within([sys.executable, "-c", parent], 2.0) is None
+    assert time.monotonic() - started < 6
+    mark.unlink()
+    time.sleep(0.5)
+    assert not mark.exists()
+
+
+def test_a_command_that_ends_gives_its_status():
+    assert gpu_record.run_within([sys.executable, "-c", "raise SystemExit(3)"], 30.0) == 3
+
+
+def test_a_batch_is_full_and_shifted():
+    batch = gpu_steps.random_batch(gpu_steps.SMOKE.config, 96)
+    assert batch.source.shape == batch.target_input.shape == (3, gpu_steps.LENGTH)
+    assert batch.target_tokens == 96
+    assert (batch.target_output[:, :-1] == batch.target_input[:, 1:]).all()
+    assert (batch.source[:, -1] == batch.target_output[:, -1]).all()  # <eos>
+    assert min(batch.source[:, :-1].min(), batch.target_input[:, 1:].min()) > 2
+
+
+def test_a_seal_shows_an_edited_record():
+    record = seal({"device": "a card", "stages": {"check": {"loss": 1.0}}})
+    assert seal(record) == record
+    record["stages"]["check"]["loss"] = 0.5
+    assert seal(record) != record
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+def test_what_is_recorded_comes_from_a_gpu_and_is_as_it_was_written(path):
+    result = json.loads(path.read_text("utf-8"))
+    assert result == seal(result)
+    assert "CPU" not in result["device"]
+    stages = result["stages"]
+    assert stages["check"]["complete"]
+    check_oracle(stages["check"])
+    if stages["steps"]["complete"]:
+        check_steps(stages["steps"], gpu_steps.FULL)
