@@ -17,7 +17,7 @@ ORDER = (
     "shapes config attention masks positional_encoding embeddings layers transformer loss fast_stacks fast cache "
     "fast_cache run.seals run.checkpoints run.quantization data r_drop run.run_config run.distributed training "
     "decoding run.translation evaluation run.translator attention_maps plots interop run.metrics run.training_run "
-    "run.cli"
+    "run.export run.cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]
 NOT_IN_ORDER = {"reference"}  # imports nothing of the package; tests and chapters import it

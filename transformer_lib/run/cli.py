@@ -1,4 +1,4 @@
-"""The command line: train a translator, translate lines with it, evaluate it."""
+"""The command line: train a translator, translate lines with it, evaluate it, export it."""
 
 import argparse
 import io
@@ -18,7 +18,9 @@ from ..config import check_positive
 from ..data.corpora import CORPORA, check_corpus, load_pairs
 from ..data.own_corpus import Pair, TextPairs
 from ..decoding import Alpha, check_alpha, check_beam_size
+from ..interop.ctranslate2 import Engine
 from .distributed import available_device, process_group
+from .export import add_export
 from .run_config import RUN_CONFIG, RunConfig
 from .training_run import read_corpus, restarted, train_translator
 from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_checkpoints
@@ -26,6 +28,7 @@ from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_c
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 PAPERS_ALPHA = 0.6
+ENGINES = ("pytorch", "ctranslate2")
 FOLDER_FIRST = "The run's folder stands before --data"
 
 
@@ -132,10 +135,11 @@ def run_translate(args: argparse.Namespace) -> None:
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
+    engine = Engine(translator, args.device, args.threads) if args.engine == ENGINES[1] else translator
     lines = _lines(sys.stdin.buffer)
     size = 1 if sys.stdin.isatty() else 1000  # at a terminal the answer comes at once
     while chunk := list(itertools.islice(lines, size)):
-        for translation in translator.translate(chunk, beam_size=args.beam_size, alpha=alpha):
+        for translation in engine.translate(chunk, beam_size=args.beam_size, alpha=alpha):
             print(translation.translate(CONTROL), flush=True)
 
 
@@ -238,7 +242,7 @@ def _checked_alpha(args: argparse.Namespace) -> Alpha:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate")
+    commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate|export")
     common = argparse.ArgumentParser(add_help=False)
     devices = "such as cuda:1; auto (default): cuda, then mps (of which no run is recorded), then cpu"
     common.add_argument("--device", default="auto", help=devices)
@@ -284,12 +288,16 @@ def _parser() -> argparse.ArgumentParser:
 
     about = "translate standard input, a line in, a line out; 1,000 lines at a time, at a terminal one"
     speak = commands.add_parser("translate", parents=[common, search], usage=usage, help=about)
+    speak.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=f"what decodes (default: {ENGINES[0]})")
     speak.set_defaults(run=run_translate)
 
-    about = "BLEU with its signature, of one reference a sentence"
-    judge = commands.add_parser("evaluate", parents=[common, search], usage=usage, help=about)
+    judge = commands.add_parser(
+        "evaluate", parents=[common, search], usage=usage, help="BLEU with its signature, of one reference a sentence"
+    )
     judge.add_argument("--data", **several, help=f"{files} (default: the run's corpus; of own files what validates)")
     judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
     judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
     judge.set_defaults(run=run_evaluate)
+
+    add_export(commands, common, _test_pairs)
     return parser

@@ -21,6 +21,19 @@ def longest_source(model: Transformer) -> int:
     return MAX_SOURCE_TOKENS
 
 
+def source_ids(model: Transformer, sentences: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
+    """The tokens of each sentence that `model` reads, without `<eos>`. Raises and warns as `translate` does."""
+    if isinstance(sentences, str):
+        raise TypeError(f"sentences must be a list, got the string {sentences[:20]!r}; put it in brackets")
+    encoded, limit = [tokenizer.encode(sentence) for sentence in sentences], longest_source(model)
+    for i, ids in enumerate(encoded):
+        if len(ids) > limit:
+            message = f"{sentences[i][:20] + '…'!r} has {len(ids)} tokens; the first {limit} are read"
+            warnings.warn(message, stacklevel=3)
+            encoded[i] = ids[:limit]
+    return encoded
+
+
 def translate(
     model: Transformer,
     sentences: Sequence[str],
@@ -44,17 +57,9 @@ def translate(
     Raises:
         TypeError: one string in place of a list, whose letters would be the sentences.
     """
-    if isinstance(sentences, str):
-        raise TypeError(f"sentences must be a list, got the string {sentences[:20]!r}; put it in brackets")
     check_beam_size(beam_size)
     batch_size = max(1, min(batch_size, LARGEST_BEAM // beam_size))
-    encoded = [source_tokenizer.encode(sentence) for sentence in sentences]
-    limit = longest_source(model)
-    for i, ids in enumerate(encoded):
-        if len(ids) > limit:
-            message = f"{sentences[i][:20] + '…'!r} has {len(ids)} tokens; the first {limit} are read"
-            warnings.warn(message, stacklevel=2)
-            encoded[i] = ids[:limit]
+    encoded = source_ids(model, sentences, source_tokenizer)
 
     def search(chosen: list[int]) -> list[list[int]]:
         source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)

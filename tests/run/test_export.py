@@ -1,0 +1,242 @@
+"""The command `export`: each format computes what the library computes, and says what it cannot."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import ctranslate2
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from transformer_lib import Transformer, TransformerConfig
+from transformer_lib.data import load_pairs
+from transformer_lib.data.tokenizers import SPECIALS, Vocabulary, WordTokenizer
+from transformer_lib.interop import Engine, export_ctranslate2
+from transformer_lib.interop.portable_tokenizer import portable_tokenizer
+from transformer_lib.run import cli
+from transformer_lib.run.translator import Translator, pretrained_names
+
+RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
+GERMAN = ["Wie alt bist du?", "", "Das ist <eos> kein <pad> Ende. 🙂", "▁unter▁strichen", "Sie schläft,  glaube ich."]
+ODD = ["", " ", "a\x1cb\u00a0c", "<eos> x<pad> <unk>", "ÄPFEL ΣΑΣ İ", "forty-seven", "日本 🙂", "▁a ▁"]
+SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 4, "d_v": 4}
+LARGER = {"num_layers": 2, "num_decoder_layers": 1, "d_model": 12, "d_ff": 5, "num_heads": 3, "d_k": 4, "d_v": 4}
+# Every field that changes the function, none of them alone.
+CONFIGS = [
+    SMALL,
+    LARGER,
+    {**SMALL, "norm_order": "pre", "activation": "gelu", "attention_bias": True},
+    {**SMALL, "norm_order": "pre", "final_norm": False, "output_bias": True},
+    {**LARGER, "final_norm": True, "positions": "learned", "max_positions": 9, "activation": "silu"},
+    {**LARGER, "tied_output": False, "source_vocabulary_size": 15, "attention_bias": True},
+]
+
+
+def words(size, **settings):
+    return WordTokenizer(Vocabulary([*SPECIALS, *(f"w{i}" for i in range(4, size))]), **settings)
+
+
+@torch.no_grad()
+def random_translator(**config):
+    """A translator of words whose gains and biases are random, too: at 1 and 0 a mistake would not show."""
+    model = Transformer(TransformerConfig(vocabulary_size=19, p_drop=0.0, **config)).eval()
+    for name, parameter in model.named_parameters():
+        centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+        parameter.normal_(centre, 0.3 if parameter.dim() == 1 else parameter.size(-1) ** -0.5)
+    target = words(19)
+    source = words(config["source_vocabulary_size"]) if config.get("source_vocabulary_size") else target
+    return Translator(model, source, target, "de", "en")
+
+
+def log_probabilities(model, source, target):
+    """Of each target token and <eos>, among all tokens but <pad>."""
+    with torch.no_grad():
+        logits = model(torch.tensor([[*source, 2]]), torch.tensor([[1, *target]]))[0]
+    logits[:, 0] = -torch.inf
+    return logits.log_softmax(dim=-1)[range(len(target) + 1), [*target, 2]].numpy()
+
+
+def sentences(name, count):
+    """Of the kind that the translator was trained on."""
+    if name.startswith("number_words"):
+        return [source for source, _ in load_pairs("number_words", "test", "en", "de")][:count]
+    recorded = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    return [example["source"] for example in recorded["examples"]][:count]
+
+
+def code_of(folder):
+    return re.search(r"```python\n(.*?)```", (folder / "README.md").read_text("utf-8"), re.DOTALL)[1]
+
+
+def export(*arguments):
+    return cli.main(["export", *map(str, arguments)])
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_ctranslate2_gives_each_token_the_same_probability(config, tmp_path):
+    translator = random_translator(**config)
+    export_ctranslate2(translator, tmp_path)
+    engine = ctranslate2.Translator(str(tmp_path))
+    for source, target in (([4], [5, 6]), ([14, 9, 9, 4, 7], [18, 4, 3, 3]), ([5, 6, 7], [])):
+        tokens = [translator.source_tokenizer.tokens(source)], [translator.target_tokenizer.tokens(target)]
+        [scored] = engine.score_batch(*tokens)
+        expected = log_probabilities(translator.model, source, target)
+        np.testing.assert_allclose(scored.log_probs, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_the_engine_decodes_greedily_as_the_library_does(config):
+    translator = random_translator(**config)
+    lines = ["w4", "w5 w6 w7 w4 w4", "", "w9 nowhere <eos> w4"]
+    assert Engine(translator).translate(lines) == translator.translate(lines)
+
+
+@pytest.mark.parametrize("name", pretrained_names())
+def test_the_engine_decodes_the_shipped_translators_as_the_library_does(name):
+    translator, texts = Translator.load(name), sentences(name, 40)
+    engine = Engine(translator, threads=2)
+    odd = [*texts, *GERMAN]
+    assert engine.translate(odd) == translator.translate(odd)
+    for alpha in (0.0, 0.6, "length"):
+        expected = translator.translate(texts, beam_size=4, alpha=alpha)
+        pairs = zip(engine.translate(texts, 4, alpha), expected, strict=True)
+        assert sum(a == b for a, b in pairs) >= 39, alpha  # ours may search for longer
+
+
+def test_the_engine_reads_and_writes_no_more_than_learned_positions_allow():
+    translator = random_translator(**SMALL, positions="learned", max_positions=6)
+    with pytest.warns(UserWarning, match="w4"):
+        expected = translator.translate(["w4 " * 20])
+    with pytest.warns(UserWarning, match="w4"):
+        assert Engine(translator).translate(["w4 " * 20]) == expected
+
+
+def test_ctranslate2_names_the_heads_that_it_lacks(tmp_path):
+    with pytest.raises(ValueError, match="d_v"):
+        export_ctranslate2(random_translator(**{**SMALL, "d_v": 3}), tmp_path)
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_the_folder_for_ctranslate2_translates_by_its_readme_without_us(int8, tmp_path, capsys):
+    folder = tmp_path / "out"
+    assert (
+        export("tatoeba_de_en", folder, "--to", "ctranslate2", *(["--int8", "--data", *pair(tmp_path)] if int8 else []))
+        == 0
+    )
+    code = "import sys; sys.modules.update(torch=None, transformer_lib=None)\n" + code_of(folder)
+    found = translated_by(sys.executable, code, folder)
+    expected = Translator.load("tatoeba_de_en").translate(GERMAN)
+    if int8:
+        assert (folder / "model.bin").stat().st_size < 6_000_000
+        assert re.search(r"[\d.]+ in float32, [\d.]+ in int8", capsys.readouterr().out)
+        assert found[0] == expected[0]
+    else:
+        assert found == expected
+
+
+def pair(folder):
+    files = [folder / "test.de", folder / "test.en"]
+    for file, line in zip(files, ("Wie alt bist du?\n", "How old are you?\n"), strict=True):
+        file.write_text(line * 3, "utf-8")
+    return files
+
+
+def translated_by(python, code, folder):
+    lines = "".join(f"{line}\n" for line in GERMAN).encode()
+    done = subprocess.run([python, "-X", "utf8", "-c", code], cwd=folder, input=lines, capture_output=True, check=True)
+    return done.stdout.decode().split("\n")[:-1]
+
+
+@pytest.mark.deep
+def test_a_fresh_environment_with_two_packages_translates_from_the_folder(tmp_path):
+    folder, environment = tmp_path / "out", tmp_path / "environment"
+    assert export("tatoeba_de_en", folder, "--to", "ctranslate2") == 0
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+    python = next(path for path in environment.glob("*/python*") if path.stem == "python")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "ctranslate2", "tokenizers"], check=True)
+    without_us = subprocess.run([python, "-c", "import transformer_lib"], capture_output=True, check=False)
+    assert b"ModuleNotFoundError" in without_us.stderr
+    assert translated_by(python, code_of(folder), folder) == Translator.load("tatoeba_de_en").translate(GERMAN)
+
+
+def same_ids(tokenizer, portable, text):
+    assert portable.encode(text).ids == tokenizer.encode(text), repr(text)
+
+
+@pytest.fixture(scope="module")
+def tokenizers_of_both_kinds(tmp_path_factory):
+    kinds = [Translator.load(name).source_tokenizer for name in ("tatoeba_de_en", "number_words_en_de")]
+    pairs = []
+    for i, tokenizer in enumerate(kinds):
+        path = tmp_path_factory.mktemp("tokenizers") / f"{i}.json"
+        portable_tokenizer(tokenizer).save(str(path))
+        portable = tokenizers.Tokenizer.from_file(str(path))
+        portable.encode_special_tokens = True
+        pairs.append((tokenizer, portable))
+    return pairs
+
+
+def test_a_portable_tokenizer_gives_the_same_ids_and_the_same_text(tokenizers_of_both_kinds):
+    @settings(max_examples=150, deadline=None)
+    @given(st.text() | st.lists(st.sampled_from([*ODD, "forty", "seven", *SPECIALS]), max_size=6).map(" ".join))
+    def check(text):
+        for tokenizer, portable in tokenizers_of_both_kinds:
+            same_ids(tokenizer, portable, text)
+
+    check()
+    for tokenizer, portable in tokenizers_of_both_kinds:
+        for text in ODD:
+            same_ids(tokenizer, portable, text)
+        ids = list(range(3, len(tokenizer)))[:50]
+        assert portable.decode(ids, skip_special_tokens=False) == tokenizer.decode(ids)
+
+
+def test_words_of_a_language_stand_in_no_file():
+    with pytest.raises(ValueError, match="spacy"):
+        portable_tokenizer(words(9, language="de"))
+
+
+def test_without_the_engine_the_command_says_how_to_install_it(monkeypatch, stdin, capsys):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    stdin(b"Wie alt bist du?\n")
+    assert cli.main(["translate", "tatoeba_de_en", "--engine", "ctranslate2"]) == 2
+    assert "pip install ctranslate2" in capsys.readouterr().err
+
+
+def test_the_command_translates_with_the_engine_as_without(stdin, capsys):
+    said = []
+    for engine in ("pytorch", "ctranslate2"):
+        stdin("".join(f"{line}\n" for line in GERMAN).encode())
+        assert cli.main(["translate", "tatoeba_de_en", "--engine", engine, "--threads", "1"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1] != ""
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [(["--to", "ctranslate2"], "there"), (["--to", "gguf"], "gguf")],
+)
+def test_what_the_command_refuses(options, word, tmp_path, capsys):
+    output = tmp_path if word == "there" else tmp_path / "new"
+    if word == "gguf":
+        with pytest.raises(SystemExit):
+            export("number_words_en_de", output, *options)
+    else:
+        assert export("number_words_en_de", output, *options) == 2
+    assert word in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_fails_leaves_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(
+        "transformer_lib.run.translator.Translator.load", lambda *_: random_translator(**{**SMALL, "d_k": 3})
+    )
+    assert export("number_words_en_de", tmp_path / "new", "--to", "ctranslate2") == 2
+    assert "d_k" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,229 @@
+"""Our model in the format of CTranslate2, an engine in C++ that decodes without PyTorch."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..config import TransformerConfig
+from ..data.tokenizers import SPECIALS, UNK_ID, Tokenizer
+from ..decoding import Alpha, check_alpha, check_beam_size, length_penalty
+from ..positional_encoding import sinusoids
+from ..run.translation import longest_source, source_ids
+from ..run.translator import Translator
+from ..transformer import Transformer
+from .portable_tokenizer import write_tokenizers
+
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+EXTRA = 50  # tokens that a translation may have more than its source (section 6.1)
+NEVER = -1e9  # the bias of <pad>, which is no word of the language; minus infinity would spoil sums
+
+README = """# {source} to {target}, for CTranslate2
+
+Needs `pip install ctranslate2 tokenizers` and nothing else. In this folder, a line in, a line out:
+
+```python
+import sys, ctranslate2
+from tokenizers import Tokenizer
+
+engine = ctranslate2.Translator(".", inter_threads=2)
+source, target = Tokenizer.from_file("{source_file}"), Tokenizer.from_file("{target_file}")
+source.encode_special_tokens = True  # the text "<eos>" is text
+lines = [encoded.tokens for encoded in source.encode_batch([line.strip() for line in sys.stdin])]
+for result in engine.translate_batch(lines, beam_size=1, min_decoding_length=0, max_decoding_length={most}):
+    ids = [target.token_to_id(token) for token in result.hypotheses[0]]
+    print(target.decode(ids, skip_special_tokens=False))
+```
+
+With a `beam_size` of 1 these are the greedy translations of `transformer_lib`. With a larger one, a `length_penalty`
+of 1 divides a hypothesis's log-probability by its number of tokens.
+"""
+
+
+def export_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:
+    """Write a folder that translates with `ctranslate2` and `tokenizers` alone; its README.md says how in ten lines.
+
+    Args and Raises are those of write_ctranslate2.
+
+    Raises:
+        ValueError: also, a tokenizer of spaCy's words.
+    """
+    source_file, target_file = write_tokenizers(translator, folder)
+    write_ctranslate2(translator, folder, int8)
+    config = translator.model.config
+    most = 256 if config.positions == "sinusoidal" else min(256, config.max_positions)
+    named = {"source": translator.source, "target": translator.target, "most": most}
+    text = README.format(**named, source_file=source_file, target_file=target_file)
+    (folder / "README.md").write_text(text, "utf-8")
+
+
+def write_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:
+    """Write what `ctranslate2.Translator` loads: the weights, settings and vocabulary of a translator.
+
+    The engine reads and writes tokens as strings. Its greedy translations are the library's.
+
+    Args:
+        folder: exists, and is empty.
+        int8: whether matrices are stored as integers of 8 bits, with a scale for each row.
+
+    Raises:
+        ImportError: CTranslate2 is missing.
+        ValueError: heads whose d_k or d_v is not d_model / num_heads.
+    """
+    spec = _spec(translator.model)
+    source, target = map(_vocabulary, (translator.source_tokenizer, translator.target_tokenizer))
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    config = translator.model.config
+    spec.config.bos_token = spec.config.decoder_start_token = target[config.bos_id]
+    spec.config.eos_token, spec.config.unk_token = target[config.eos_id], SPECIALS[UNK_ID]
+    spec.config.add_source_eos = True
+    spec.validate()
+    spec.optimize(quantization="int8" if int8 else None)
+    spec.save(str(folder))
+
+
+class Engine:
+    """A translator whose decoder is CTranslate2; the tokenizers and the score of a hypothesis stay the library's.
+
+    Args:
+        threads: workers, each with sentences of its own; None: as many as PyTorch uses.
+
+    Raises:
+        ImportError, ValueError: as write_ctranslate2 does.
+    """
+
+    def __init__(self, translator: Translator, device: str = "cpu", threads: int | None = None, int8: bool = False):
+        self.translator = translator
+        self._ids = {token: i for i, token in enumerate(_vocabulary(translator.target_tokenizer))}
+        kind, _, index = device.partition(":")
+        workers = (threads or torch.get_num_threads()) if kind == "cpu" else 1
+        options = {"device": kind, "device_index": int(index or 0), "inter_threads": workers, "intra_threads": 1}
+        with tempfile.TemporaryDirectory() as folder:
+            write_ctranslate2(translator, Path(folder), int8)
+            self._engine = import_ctranslate2().Translator(folder, **options)
+
+    def translate(self, sentences: Sequence[str], beam_size: int = 1, alpha: Alpha = 0.6) -> list[str]:
+        """One translation for each sentence, in the same order; beam_size 1 decodes greedily.
+
+        The engine's beam finds hypotheses with their log-probabilities, and the library's length penalty chooses. The
+        library's own beam goes on while an open candidate scores better, so now and then it finds another one.
+
+        Args:
+            alpha: as Translator.translate has it.
+        """
+        check_beam_size(beam_size)
+        check_alpha(alpha)
+        tokenizer, model = self.translator.source_tokenizer, self.translator.model
+        encoded = source_ids(model, sentences, tokenizer)
+        limits = [_most_tokens(model.config, ids) for ids in encoded]
+        results = self._engine.translate_batch(
+            [tokenizer.tokens(ids) for ids in encoded],
+            max_batch_size=64,
+            beam_size=beam_size,
+            num_hypotheses=beam_size,
+            length_penalty=0,
+            return_scores=beam_size > 1,
+            max_input_length=0,
+            max_decoding_length=max(limits, default=1),
+            min_decoding_length=0,
+        )
+        best = [_best(result, alpha)[:limit] for result, limit in zip(results, limits, strict=True)]
+        decode = self.translator.target_tokenizer.decode
+        return [
+            decode([self._ids[token] for token in tokens]) if ids else ""
+            for tokens, ids in zip(best, encoded, strict=True)
+        ]
+
+
+def import_ctranslate2() -> Any:
+    """The module. Raises ImportError, which says how to install it."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ImportError("the engine ctranslate2 is missing: pip install ctranslate2") from error
+    return ctranslate2
+
+
+def _vocabulary(tokenizer: Tokenizer) -> list[str]:
+    return tokenizer.tokens(range(len(tokenizer)))
+
+
+def _best(result: Any, alpha: Alpha) -> list[str]:
+    if len(result.hypotheses) == 1:
+        return result.hypotheses[0]
+    # Of ours, <eos> counts as a token.
+    penalised = [
+        score / length_penalty(len(tokens) + 1, alpha)
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+    ]
+    return result.hypotheses[penalised.index(max(penalised))]
+
+
+def _most_tokens(config: TransformerConfig, source: list[int]) -> int:
+    most = len(source) + 1 + EXTRA
+    return most if config.positions == "sinusoidal" else min(most, config.max_positions)
+
+
+def _spec(model: Transformer) -> Any:
+    specs, config = import_ctranslate2().specs, model.config
+    width = config.d_model / config.num_heads
+    if not config.d_k == config.d_v == width:
+        sizes = f"d_k = {config.d_k}, d_v = {config.d_v}"
+        raise ValueError(f"{sizes}: CTranslate2's heads have d_model / num_heads = {width:g} components")
+    stack: dict[str, Any] = {
+        "num_heads": config.num_heads,
+        "activation": specs.Activation[ACTIVATIONS[config.activation]],
+    }
+    stack["no_final_norm"] = not config.has_final_norm
+    encoder = specs.TransformerEncoderSpec(config.num_layers, **stack)
+    decoder = specs.TransformerDecoderSpec(config.decoder_layers, **stack)
+    # Set afterwards: made with post-norm, a stack has no place for a final norm.
+    encoder.pre_norm = decoder.pre_norm = config.norm_order == "pre"
+    weights = {name: weight.detach().float().cpu() for name, weight in model.state_dict().items()}
+    target = weights["embedding.weight"]
+    encoder.embeddings[0].weight = weights.get("own_source_embedding.weight", target)
+    decoder.embeddings.weight = target
+    decoder.projection.weight = weights.get("own_output_embedding.weight", target)
+    decoder.projection.bias = weights.get("output_bias", torch.zeros(config.vocabulary_size)).clone()
+    decoder.projection.bias[config.pad_id] = NEVER
+    length = longest_source(model) + 1 + EXTRA
+    table = weights.get("positions.table", sinusoids(length, config.d_model))
+    encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
+    for name, stack_spec in (("encoder", encoder), ("decoder", decoder)):
+        if config.has_final_norm:
+            _set_norm(stack_spec.layer_norm, weights, f"{name}.norm")
+        for i, layer in enumerate(stack_spec.layer):
+            _set_layer(layer, weights, f"{name}.layers.{i}.")
+    return specs.TransformerSpec(encoder, decoder)
+
+
+def _set_layer(layer: Any, weights: dict[str, Tensor], prefix: str) -> None:
+    sides = ("query", "key", "value")
+    _set_attention(layer.self_attention, weights, f"{prefix}self_attention", [sides])
+    if hasattr(layer, "attention"):
+        _set_attention(layer.attention, weights, f"{prefix}cross_attention", [sides[:1], sides[1:]])
+    _set_linear(layer.ffn.linear_0, weights, [f"{prefix}feed_forward.inner"])
+    _set_linear(layer.ffn.linear_1, weights, [f"{prefix}feed_forward.outer"])
+    _set_norm(layer.ffn.layer_norm, weights, f"{prefix}feed_forward_norm.norm")
+
+
+def _set_attention(part: Any, weights: dict[str, Tensor], name: str, stacked: list[tuple[str, ...]]) -> None:
+    # The engine stacks the projections that read the same states.
+    projections = [[f"{name}.{side}_projection" for side in sides] for sides in (*stacked, ("output",))]
+    for linear, names in zip(part.linear, projections, strict=True):
+        _set_linear(linear, weights, names)
+    _set_norm(part.layer_norm, weights, f"{name}_norm.norm")
+
+
+def _set_linear(linear: Any, weights: dict[str, Tensor], names: list[str]) -> None:
+    linear.weight = torch.cat([weights[f"{name}.weight"] for name in names])
+    if f"{names[0]}.bias" in weights:
+        linear.bias = torch.cat([weights[f"{name}.bias"] for name in names])
+
+
+def _set_norm(norm: Any, weights: dict[str, Tensor], name: str) -> None:
+    norm.gamma, norm.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]
