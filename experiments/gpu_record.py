@@ -277,7 +277,7 @@ def _curve(records: list[Any], config: TransformerConfig) -> dict[str, Any]:
 
 
 class Stage(NamedTuple):
-    """What is measured, and its share of 8.5 minutes."""
+    """What is measured, and its share of the minutes."""
 
     measure: Callable[[Clock, Save], None]
     minutes: float
@@ -334,7 +334,7 @@ def work_through(args: argparse.Namespace) -> None:
     """Run the stages that are not complete, each until its share ends."""
     started = time.monotonic()
     open_stages = [name for name in args.stages if not results(args.folder).get(name, {}).get("complete")]
-    planned = sum(stage.minutes for stage in STAGES.values())
+    planned = sum(STAGES[name].minutes for name in open_stages)
     shares = {name: STAGES[name].minutes / planned * args.minutes * 60 for name in open_stages}
     shares = {name: share - GRACE for name, share in shares.items()}
     for i, name in enumerate(open_stages):
