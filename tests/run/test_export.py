@@ -1,30 +1,38 @@
 """The command `export`: each format computes what the library computes, and says what it cannot."""
 
+import base64
+import gzip
 import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import ctranslate2
 import numpy as np
+import onnxruntime
 import pytest
 import tokenizers
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lib import Transformer, TransformerConfig
+from transformer_lib import Transformer, TransformerConfig, record_attention
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import SPECIALS, Vocabulary, WordTokenizer
 from transformer_lib.interop import Engine, export_ctranslate2
+from transformer_lib.interop.onnx import encoder_and_step
+from transformer_lib.interop.page import export_page, page_content
 from transformer_lib.interop.portable_tokenizer import portable_tokenizer
 from transformer_lib.run import cli
+from transformer_lib.run.quantization import dequantize, quantize
 from transformer_lib.run.translator import Translator, pretrained_names
 
 RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
 GERMAN = ["Wie alt bist du?", "", "Das ist <eos> kein <pad> Ende. 🙂", "▁unter▁strichen", "Sie schläft,  glaube ich."]
 ODD = ["", " ", "a\x1cb\u00a0c", "<eos> x<pad> <unk>", "ÄPFEL ΣΑΣ İ", "forty-seven", "日本 🙂", "▁a ▁"]
+WITHOUT_US = "import sys; sys.modules.update(torch=None, transformer_lib=None)\n"
 SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 4, "d_v": 4}
 LARGER = {"num_layers": 2, "num_decoder_layers": 1, "d_model": 12, "d_ff": 5, "num_heads": 3, "d_k": 4, "d_v": 4}
 # Every field that changes the function, none of them alone.
@@ -129,15 +137,17 @@ def test_the_folder_for_ctranslate2_translates_by_its_readme_without_us(int8, tm
         export("tatoeba_de_en", folder, "--to", "ctranslate2", *(["--int8", "--data", *pair(tmp_path)] if int8 else []))
         == 0
     )
-    code = "import sys; sys.modules.update(torch=None, transformer_lib=None)\n" + code_of(folder)
-    found = translated_by(sys.executable, code, folder)
-    expected = Translator.load("tatoeba_de_en").translate(GERMAN)
+    found, expected = translated_by(sys.executable, WITHOUT_US + code_of(folder), folder), translations()
     if int8:
         assert (folder / "model.bin").stat().st_size < 6_000_000
         assert re.search(r"[\d.]+ in float32, [\d.]+ in int8", capsys.readouterr().out)
         assert found[0] == expected[0]
     else:
         assert found == expected
+
+
+def translations():
+    return Translator.load("tatoeba_de_en").translate(GERMAN)
 
 
 def pair(folder):
@@ -162,7 +172,7 @@ def test_a_fresh_environment_with_two_packages_translates_from_the_folder(tmp_pa
     subprocess.run([python, "-m", "pip", "install", "--quiet", "ctranslate2", "tokenizers"], check=True)
     without_us = subprocess.run([python, "-c", "import transformer_lib"], capture_output=True, check=False)
     assert b"ModuleNotFoundError" in without_us.stderr
-    assert translated_by(python, code_of(folder), folder) == Translator.load("tatoeba_de_en").translate(GERMAN)
+    assert translated_by(python, code_of(folder), folder) == translations()
 
 
 def same_ids(tokenizer, portable, text):
@@ -230,6 +240,89 @@ def test_what_the_command_refuses(options, word, tmp_path, capsys):
     else:
         assert export("number_words_en_de", output, *options) == 2
     assert word in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+ANY_HEADS = {"num_layers": 2, "num_decoder_layers": 1, "d_model": 12, "d_ff": 5, "num_heads": 3, "d_k": 3, "d_v": 5}
+GRAPHS = [*CONFIGS[3:], {**ANY_HEADS, "norm_order": "pre"}]
+
+
+def session(content):
+    return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+
+
+def outputs(run, inputs):
+    return dict(zip([one.name for one in run.get_outputs()], run.run(None, inputs), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", GRAPHS)
+def test_onnx_gives_the_same_logits_step_by_step(config):
+    model = random_translator(**config).model
+    encoder, step = (session(graph.SerializeToString()) for graph in encoder_and_step(model, 9))
+    source, target_input = torch.tensor([[4, 9, 6, 2], [7, 2, 0, 0]]), torch.tensor([[1, 5, 6, 6, 7], [1, 9, 4, 4, 4]])
+    with torch.no_grad():
+        expected = model(source, target_input)
+    inputs = {"source": source.numpy()}
+    inputs |= outputs(encoder, inputs)
+    for one in step.get_inputs():
+        if one.name.startswith("past."):
+            inputs[one.name] = np.zeros((2, one.shape[1], 0, one.shape[3]), np.float32)
+    for i in range(target_input.size(1)):
+        found = outputs(step, {**inputs, "token": target_input[:, i : i + 1].numpy()})
+        np.testing.assert_allclose(found.pop("logits"), expected[:, i], atol=1e-5)
+        inputs |= {name.replace("present", "past"): value for name, value in found.items()}
+
+
+@pytest.mark.slow
+def test_the_folder_for_onnx_translates_by_its_readme_without_us(tmp_path):
+    folder = tmp_path / "out"
+    assert export("tatoeba_de_en", folder, "--to", "onnx") == 0
+    assert translated_by(sys.executable, WITHOUT_US + code_of(folder), folder) == translations()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", GRAPHS)
+def test_the_file_for_the_page_holds_the_model_in_8_bits(config, tmp_path):
+    translator = random_translator(**config)
+    before = {name: weight.clone() for name, weight in translator.model.state_dict().items()}
+    export_page(translator, tmp_path / "mine.page", sentences=["w4 w5", "", "w6 " * 90])
+    content = json.loads(gzip.decompress((tmp_path / "mine.page").read_bytes()))
+    assert (content["source"], content["target"]) == ("de", "en")
+    assert [text for text, _ in content["hundred"]["pairs"]] == ["w4 w5"][: content["longest"] > 60]
+    assert content["longest"] == min(128, config.get("max_positions", 128))
+    assert all(torch.equal(before[name], weight) for name, weight in translator.model.state_dict().items())
+    packed = {name: weight for name, weight in before.items() if name != "positions.table"}
+    translator.model.load_state_dict(before | dequantize(quantize(packed)))
+    run = session(gzip.decompress(base64.b64decode(content["onnx"])))
+    source, target_input = torch.tensor([[4, 9, 6, 2], [7, 2, 0, 0]]), torch.tensor([[1, 5, 6], [1, 9, 4]])
+    gates = np.ones((len(run.get_outputs()) - 1, translator.model.config.num_heads), np.float32)
+    switches = {"head_gates": gates, "score_factor": np.array(1, np.float32)}
+    switches["position_factor"] = np.array(1, np.float32)
+    found = outputs(run, {"source": source.numpy(), "target_input": target_input.numpy(), **switches})
+    with torch.no_grad(), record_attention(translator.model) as weights:
+        expected = translator.model(source, target_input)[:, -1]
+    np.testing.assert_allclose(found.pop("logits"), expected, atol=1e-4)
+    assert found.keys() == weights.keys()
+    for name, expected in weights.items():
+        np.testing.assert_allclose(found[name], expected, atol=1e-5)
+
+
+def test_the_page_splits_no_words_and_has_ids_of_its_own(tmp_path):
+    translator = random_translator(**SMALL, pad_id=3)
+    with pytest.raises(ValueError, match="pad_id"):
+        page_content(translator, b"", {})
+    translator = replace(random_translator(**SMALL), source_tokenizer=words(19, language="de"))
+    with pytest.raises(ValueError, match="spacy"):
+        page_content(translator, b"", {})
+
+
+@pytest.mark.parametrize(("to", "package"), [("onnx", "onnx"), ("page", "onnx"), ("ctranslate2", "ctranslate2")])
+def test_a_format_whose_packages_are_missing_says_how_to_install_them(to, package, tmp_path, monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, f"transformer_lib.interop.{to}")
+    monkeypatch.setitem(sys.modules, package, None)
+    assert export("number_words_en_de", tmp_path / "new", "--to", to) == 2
+    assert f"pip install {package}" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

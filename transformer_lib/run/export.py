@@ -1,21 +1,35 @@
 """The command `export`: a trained translator in the format of another program."""
 
 import argparse
+import importlib
 import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
+
+from safetensors.torch import load_file
 
 from ..data.own_corpus import Pair
 from ..evaluation import bleu
-from ..interop.ctranslate2 import Engine, export_ctranslate2
-from .translator import Translator, WhichWeights, pretrained_names
+from ..interop.ctranslate2 import Engine
+from .translator import MODEL, Translator, WhichWeights, find_folder, pretrained_names
 
 TestPairs = Callable[[argparse.Namespace, Translator], tuple[list[Pair], str]]
-FORMATS: dict[str, tuple[Callable[..., None], str]] = {
-    "ctranslate2": (export_ctranslate2, "a folder for the engine in C++"),
+
+
+class Format(NamedTuple):
+    """What `--to` says: what is written, and the packages that write it."""
+
+    what: str
+    packages: str
+
+
+FORMATS = {
+    "ctranslate2": Format("a folder for CTranslate2", "ctranslate2"),
+    "onnx": Format("a folder for ONNX Runtime", "onnx onnxscript"),
+    "page": Format("a file that the book's page *Try it in the page* opens", "onnx onnxscript"),
 }
 
 
@@ -25,37 +39,58 @@ def add_export(commands: Any, common: argparse.ArgumentParser, test_pairs: TestP
     parser = commands.add_parser("export", parents=[common], help=about, description=about)
     parser.add_argument("translator", type=Path, help=f"its folder, or one of {', '.join(pretrained_names())}")
     parser.add_argument("output", type=Path, help="what to write; nothing of this name may be there")
-    formats = "; ".join(f"{name}: {what}" for name, (_, what) in FORMATS.items())
+    formats = "; ".join(f"{name}: {form.what}" for name, form in FORMATS.items())
     parser.add_argument("--to", choices=FORMATS, required=True, help=formats)
-    int8 = "ctranslate2: matrices in 8 bits; says what that does to BLEU on the pairs of --data"
+    int8 = "with ctranslate2: matrices in 8 bits; says what that does to BLEU on the pairs of --data"
     parser.add_argument("--int8", action="store_true", help=int8)
-    parser.add_argument("--data", nargs="+", metavar="FILE", help="with --int8: as evaluate has it")
-    parser.add_argument("--split", help="with --int8: as evaluate has it")
+    data = "as evaluate has it: what --int8 is judged by; with page, sentences that the page offers as examples"
+    parser.add_argument("--data", nargs="+", metavar="FILE", help=data)
+    parser.add_argument("--split", help="of a corpus by name, as evaluate has it")
     names = get_args(WhichWeights)
     parser.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
     parser.set_defaults(run=partial(run_export, test_pairs=test_pairs))
 
 
 def run_export(args: argparse.Namespace, test_pairs: TestPairs) -> None:
-    """Write the translator in the format asked for; nothing is left of an export that fails."""
-    write, _ = FORMATS[args.to]
+    """Write the translator in the format asked for; nothing is left of an export that fails.
+
+    Raises:
+        ImportError: a package that writes the format is missing.
+        ValueError: a name that is taken, options that do not fit, or what the format cannot express.
+    """
     if args.output.exists():
         raise ValueError(f"{args.output} is there already; name a new one")
     if args.int8 and args.to != "ctranslate2":
-        raise ValueError(f"--int8 is a choice of --to ctranslate2; {args.to} keeps its own precision")
+        raise ValueError(f"--int8 goes with --to ctranslate2, not with {args.to}")
     translator = Translator.load(args.translator, "cpu", args.checkpoint)
+    pairs, name = test_pairs(args, translator) if args.int8 or args.data else ([], "")
     options: dict[str, Any] = {"int8": True} if args.int8 else {}
-    try:
-        if args.to != "page":
-            args.output.mkdir(parents=True)
-        write(translator, args.output, **options)
-    except BaseException:
-        shutil.rmtree(args.output, ignore_errors=True)
-        args.output.unlink(missing_ok=True)
-        raise
+    if args.to == "page":
+        packed = find_folder(args.translator) / MODEL
+        options = {
+            "packed": load_file(packed) if packed.exists() else None,
+            "sentences": [source for source, _ in pairs],
+        }
+    _write(args.to, translator, args.output, options)
     print(f"written to {args.output}", file=sys.stderr)
     if args.int8:
-        print(_bleu_of_both(translator, *test_pairs(args, translator)))
+        print(_bleu_of_both(translator, pairs, name))
+
+
+def _write(to: str, translator: Translator, output: Path, options: dict[str, Any]) -> None:
+    try:
+        module = importlib.import_module(f"transformer_lib.interop.{to}")
+    except ImportError as error:
+        raise ImportError(f"--to {to} needs more packages: pip install {FORMATS[to].packages} ({error})") from error
+    try:
+        if to != "page":
+            output.mkdir(parents=True)
+        getattr(module, f"export_{to}")(translator, output, **options)
+    except BaseException:
+        shutil.rmtree(output, ignore_errors=True)
+        if to == "page":
+            output.unlink(missing_ok=True)
+        raise
 
 
 def _bleu_of_both(translator: Translator, pairs: list[Pair], name: str) -> str:

@@ -21,13 +21,14 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from transformer_lib.data import load_pairs
+from transformer_lib.interop.page import page_content
+from transformer_lib.run.translator import PRETRAINED, Translator
 
 LOGGER = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"
 RESULTS = ROOT / "experiments" / "results"
 RUNTIME = STATIC / "vendor" / "onnxruntime"
-PRETRAINED = ROOT / "transformer_lib" / "pretrained"
 TEMPLATE = Path(__file__).with_name("live_translator.html")
 # For each place, the styles and the scripts of a page on which it stands.
 PLACES = {
@@ -58,17 +59,6 @@ def letters(content: bytes) -> str:
     return base64.b64encode(content).decode("ascii")
 
 
-def tokenizer(saved: dict[str, Any]) -> dict[str, Any]:
-    """What tokenizers.js needs of a tokenizer in translator.json."""
-    if saved["kind"] == "words":
-        if saved["language"] is not None:
-            raise ValueError(f"language = {saved['language']!r}: the page can split words at spaces only (null)")
-        return saved
-    pieces = saved["model"]["model"]
-    vocabulary = sorted(pieces["vocab"], key=pieces["vocab"].get)
-    return {"kind": "bpe", "vocabulary": vocabulary, "merges": pieces["merges"]}
-
-
 def hundred(name: str) -> dict[str, Any]:
     """A hundred test sentences, each with what the model should write, and the words that say what is counted."""
     recorded = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
@@ -89,20 +79,9 @@ def payloads() -> dict[str, str]:
         "wasm": letters((RUNTIME / "ort-wasm-simd-threaded.wasm.gz").read_bytes()),
     }
     found = {"onnxruntime": script("onnxruntime", runtime)}
-    exported = json.loads((STATIC / "live" / "provenance.json").read_text("utf-8"))
     for name in TRANSLATORS:
-        described = json.loads((PRETRAINED / name / "translator.json").read_text("utf-8"))
-        target = described["target_tokenizer"] or described["source_tokenizer"]
-        content = {
-            "longest": exported[name]["longest"],
-            "num_heads": described["model"]["num_heads"],
-            "d_k": described["model"]["d_k"],
-            "hundred": hundred(name),
-            "source_tokenizer": tokenizer(described["source_tokenizer"]),
-            "target_tokenizer": tokenizer(target),
-            "onnx": letters((STATIC / "live" / f"{name}.onnx.gz").read_bytes()),
-        }
-        found[name] = script(name, content)
+        graph = (STATIC / "live" / f"{name}.onnx.gz").read_bytes()
+        found[name] = script(name, page_content(Translator.untrained(PRETRAINED / name), graph, hundred(name)))
     return found
 
 
@@ -123,8 +102,10 @@ def page_html(static: str) -> str:
         for i, (name, words) in enumerate(TRANSLATORS.items())
     )
     template = Template(TEMPLATE.read_text("utf-8"))
+    command = "python -m transformer_lib export FOLDER FILE --to page"
+    own = f'You write it with <code>{command}</code>: <a href="your_own_corpus.html">Your own corpus</a>.'
     files = ", ".join(f'<a href="{static}live/{name}.onnx.gz">{name}.onnx.gz</a>' for name in TRANSLATORS)
-    return template.substitute(static=static, choices=choices, files=files, runtime_bytes=sizes["onnxruntime"])
+    return template.substitute(static=static, choices=choices, files=files, own=own, runtime_bytes=sizes["onnxruntime"])
 
 
 def placed(directive: SphinxDirective, files: Iterable[Path], page_html: Callable[..., str], *kind: str) -> list[Any]:

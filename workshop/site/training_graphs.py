@@ -24,8 +24,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from transformer_lib import Transformer, record_attention
 from transformer_lib.cache import start_decoding
+from transformer_lib.interop.onnx import OPSET, PositionTable
 from transformer_lib.training import adam, token_losses
-from workshop.site.export_onnx import OPSET, PositionTable
 from workshop.site.training_task import MODEL, ROWS, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
 
 CROSS = "decoder.0.cross"
@@ -71,7 +71,8 @@ class Greedy(nn.Module):
 def fresh_model() -> Transformer:
     """The model of the pages, with its positions as a table, which is what the browser's runtime can compute."""
     model = Transformer(MODEL).eval()
-    model.positions = PositionTable(MODEL.d_model, TARGET_LENGTH)
+    positions: Any = PositionTable(model.positions, MODEL.d_model, TARGET_LENGTH)
+    model.positions = positions
     return model
 
 

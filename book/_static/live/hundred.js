@@ -65,9 +65,12 @@ globalThis.LiveTranslator ??= {};
       const found = [".live-count", ".live-progress", ".live-figure"].map((name) => panel.querySelector(name));
       [this.button, this.progress, this.figure] = found;
       const { pairs, of } = translator.hundred;
-      panel.querySelector(".live-hundred").textContent =
-        `${pairs.length} ${of}, greedy. From then on the figure follows each switch.`;
+      this.button.hidden = pairs.length === 0; // of a file of the reader's own, exported without sentences
+      panel.querySelector(".live-hundred").textContent = pairs.length
+        ? `${pairs.length} ${of}, greedy. From then on the figure follows each switch.`
+        : "";
       this.button.addEventListener("click", () => this.#press());
+      this.#stop("");
     }
 
     #press() {
@@ -90,7 +93,8 @@ globalThis.LiveTranslator ??= {};
 
     #stop(words) {
       this.#runs += 1;
-      [this.progress.hidden, this.button.textContent] = [true, "Translate the hundred"];
+      const { length } = this.translator.hundred.pairs;
+      [this.progress.hidden, this.button.textContent] = [true, `Translate the ${length === 100 ? "hundred" : length}`];
       this.figure.textContent = words;
       for (const box of this.boxes) {
         box.hidden = true;

@@ -80,15 +80,44 @@
     }
   }
 
+  // ── A file of the reader's own ───────────────────────────────────────────────────────────────────────────────
+
+  /** Another choice beside the page's own translators, under the languages of the file. */
+  function addChoice(translator, file) {
+    const value = `own-${loaded.size}`;
+    loaded.set(value, translator);
+    const radio = element("input", { type: "radio", name: "live-name", value, checked: true });
+    const words = ` ${translator.source} to ${translator.target}, from your device (${file.name})`;
+    loadForm.querySelector("fieldset").append(element("label", {}, radio, words));
+  }
+
+  async function open(files) {
+    const problem = find(".live-own-problem");
+    problem.textContent = "";
+    for (const file of files) {
+      find(".live-status").textContent = "Opening …";
+      try {
+        addChoice(await LiveTranslator.openTranslator(place.dataset.static, file), file);
+        runtimeLoaded = true;
+        showLoading();
+        find("#live-text").focus();
+      } catch (error) {
+        problem.textContent = error.message;
+        showLoading();
+      }
+    }
+  }
+
   function showExamples(name) {
     const input = find("#live-text");
-    const [source] = name.split("_").slice(-2);
+    const { source, hundred } = loaded.get(name);
+    const examples = EXAMPLES[name] ?? hundred.pairs.slice(0, 4).map(([text]) => text);
     input.lang = source;
     if (input.dataset.name !== name) {
       input.dataset.name = name;
-      input.value = EXAMPLES[name][0];
+      input.value = examples[0] ?? "";
     }
-    const buttons = EXAMPLES[name].map((text) => {
+    const buttons = examples.map((text) => {
       const button = element("button", { type: "button", textContent: text, lang: source });
       button.addEventListener("click", () => {
         input.value = text;
@@ -96,7 +125,7 @@
       });
       return button;
     });
-    find(".live-examples").replaceChildren("Try: ", ...buttons);
+    find(".live-examples").replaceChildren(...(buttons.length ? ["Try: ", ...buttons] : []));
   }
 
   // ── Translating ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -121,14 +150,14 @@
   }
 
   function showSource() {
-    const { translator, source, text, name } = shown;
+    const { translator, source, text } = shown;
     const chips = source.map((id) => element("code", { textContent: translator.sourceTokenizer.vocabulary[id] }));
     find(".live-source").replaceChildren(...chips);
     const unknown = [...new Set(LiveTranslator.unknownPieces(translator.sourceTokenizer, text))];
     find(".live-unknown").textContent = unknown.length
       ? `Never seen in training: ${unknown.join(", ")}. The model reads <unk> in its place, and guesses.`
       : "";
-    find(".live-translation").lang = name.split("_").at(-1);
+    find(".live-translation").lang = translator.target;
     result.hidden = false;
   }
 
@@ -240,6 +269,16 @@
   }
 
   loadForm.addEventListener("submit", load);
+  find(".live-file").addEventListener("change", (event) => {
+    event.stopPropagation(); // it is no choice of a translator
+    open([...event.target.files]);
+    event.target.value = ""; // so that the same file can be opened again
+  });
+  loadForm.addEventListener("dragover", (event) => event.preventDefault()); // the browser would open it as a page
+  loadForm.addEventListener("drop", (event) => {
+    event.preventDefault();
+    open([...event.dataTransfer.files]);
+  });
   loadForm.addEventListener("change", showLoading);
   textForm.addEventListener("submit", translate);
   find(".live-next").addEventListener("click", next);

@@ -8,6 +8,7 @@ globalThis.LiveTranslator ??= {};
 
 (() => {
   const MOST_CHARACTERS = 1000; // the time to cut a text without spaces into pieces grows with its square
+  const FORMAT = "transformer_lib page 1"; // of transformer_lib/interop/page.py
   const received = new Map();
   const scripts = new Map();
 
@@ -37,14 +38,17 @@ globalThis.LiveTranslator ??= {};
     return scripts.get(url);
   }
 
-  async function unpacked(base64) {
+  /** What gzip packed, from a Blob. */
+  async function gunzipped(blob) {
     if (typeof DecompressionStream === "undefined") {
       throw new Error("this browser cannot unpack the model. Use one from 2023 or later.");
     }
-    const compressed = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-    const stream = new Blob([compressed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const stream = blob.stream().pipeThrough(new DecompressionStream("gzip"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
+
+  const unpacked = (base64) =>
+    gunzipped(new Blob([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))]));
 
   const blobAddress = (content, type) => URL.createObjectURL(new Blob([content], { type }));
 
@@ -70,13 +74,18 @@ globalThis.LiveTranslator ??= {};
 
   let runtime = null;
 
-  /** The same, and the runtime is there then too. Loads what is not there yet. */
-  async function load(folder, name) {
+  /** Loads the runtime unless it is there, and keeps it. */
+  function loadRuntime(folder) {
     runtime ??= startRuntime(folder).catch((error) => {
       runtime = null;
       throw error;
     });
-    const [content] = await Promise.all([loadContent(folder, name), runtime]);
+    return runtime;
+  }
+
+  /** What the script of this name hands over; the runtime is there then too. */
+  async function load(folder, name) {
+    const [content] = await Promise.all([loadContent(folder, name), loadRuntime(folder)]);
     return content;
   }
 
@@ -87,6 +96,26 @@ globalThis.LiveTranslator ??= {};
   async function loadTranslator(folder, name) {
     const saved = await load(folder, name);
     return new Translator(saved, await makeSession(saved.onnx));
+  }
+
+  /** A translator that `export --to page` wrote, from a file of the reader's; an Error that a reader can act on. */
+  async function openTranslator(folder, file) {
+    const failed = (why) => new Error(`${file.name} ${why}`);
+    const saved = await gunzipped(file)
+      .then((bytes) => JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)))
+      .catch(() => {
+        throw failed("is damaged, or no translator for this page. Write it anew with: export … --to page.");
+      });
+    if (saved?.format !== FORMAT) {
+      throw failed(`is of another kind: this page opens “${FORMAT}”. Write it with: export … --to page.`);
+    }
+    await loadRuntime(folder);
+    const translator = await makeSession(saved.onnx)
+      .then((session) => new Translator(saved, session))
+      .catch((error) => {
+        throw failed(`holds a model that cannot run here: ${error.message}`);
+      });
+    return translator;
   }
 
   /** Rows of ids, the shorter ones with padding at their end. */
@@ -104,6 +133,7 @@ globalThis.LiveTranslator ??= {};
     constructor(saved, session) {
       this.session = session;
       this.attentions = session.outputNames.filter((name) => name !== "logits"); // in the order of the gates
+      [this.source, this.target] = [saved.source, saved.target]; // languages
       [this.heads, this.widthOfKeys, this.hundred] = [saved.num_heads, saved.d_k, saved.hundred];
       this.longest = saved.longest; // positions that the graph has encodings for
       this.sourceTokenizer = LiveTranslator.makeTokenizer(saved.source_tokenizer);
@@ -187,5 +217,5 @@ globalThis.LiveTranslator ??= {};
     );
   }
 
-  Object.assign(LiveTranslator, { receive, loadContent, load, makeSession, loadTranslator });
+  Object.assign(LiveTranslator, { receive, loadContent, load, makeSession, loadTranslator, openTranslator });
 })();

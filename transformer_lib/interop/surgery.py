@@ -1,6 +1,6 @@
 """A trained model with three kinds of switches: each head, the scale of the scores, the positions.
 
-The switches are hooks on the library's modules, so the library has no option for them. `export_onnx.py` exports the
+The switches are hooks on the library's modules, so the library has no option for them. `page.py` exports the
 model inside this block, with the switches as inputs of the graph. On the page `live` the reader turns them.
 """
 
@@ -10,8 +10,7 @@ from contextlib import ExitStack, contextmanager
 from jaxtyping import Float
 from torch import Tensor
 
-from transformer_lib import Transformer
-from transformer_lib.transformer import named_attentions
+from ..transformer import Transformer, named_attentions
 
 
 @contextmanager
