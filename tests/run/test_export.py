@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from transformer_lib import Transformer, TransformerConfig, record_attention
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import SPECIALS, Vocabulary, WordTokenizer
-from transformer_lib.interop import Engine, export_ctranslate2
+from transformer_lib.interop import Engine, export_ctranslate2, export_marian, from_marian, to_marian
 from transformer_lib.interop.onnx import encoder_and_step
 from transformer_lib.interop.page import export_page, page_content
 from transformer_lib.interop.portable_tokenizer import portable_tokenizer
@@ -157,8 +157,8 @@ def pair(folder):
     return files
 
 
-def translated_by(python, code, folder):
-    lines = "".join(f"{line}\n" for line in GERMAN).encode()
+def translated_by(python, code, folder, lines=GERMAN):
+    lines = "".join(f"{line}\n" for line in lines).encode()
     done = subprocess.run([python, "-X", "utf8", "-c", code], cwd=folder, input=lines, capture_output=True, check=True)
     return done.stdout.decode().split("\n")[:-1]
 
@@ -306,6 +306,59 @@ def test_the_file_for_the_page_holds_the_model_in_8_bits(config, tmp_path):
     assert found.keys() == weights.keys()
     for name, expected in weights.items():
         np.testing.assert_allclose(found[name], expected, atol=1e-5)
+
+
+MARIANS = [
+    SMALL,
+    {**LARGER, "attention_bias": True, "output_bias": True, "activation": "silu"},
+    {**LARGER, "tied_output": False, "source_vocabulary_size": 15, "activation": "gelu"},
+]
+
+
+def assert_same(model, logits):
+    source, target_input = torch.tensor([[4, 9, 6, 2], [7, 2, 0, 0]]), torch.tensor([[1, 5, 6], [1, 9, 4]])
+    with torch.no_grad():
+        np.testing.assert_allclose(logits(source, target_input), model(source, target_input), atol=1e-5)
+
+
+@pytest.mark.parametrize("config", MARIANS)
+def test_marian_computes_the_same_and_so_does_the_way_back(config, tmp_path):
+    from transformers import MarianMTModel
+
+    model = random_translator(**config).model
+    to_marian(model).save_pretrained(tmp_path)
+    loaded = MarianMTModel.from_pretrained(tmp_path)
+
+    def logits(source, target_input):
+        return loaded(source, attention_mask=(source != 0).long(), decoder_input_ids=target_input).logits
+
+    assert_same(model, logits)
+    assert_same(model, from_marian(loaded))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tatoeba_de_en", "number_words_en_de"])
+def test_the_folder_for_transformers_translates_by_its_readme_without_us(name, tmp_path):
+    folder, lines = tmp_path / "out", [*sentences(name, 20), ""]
+    assert export(name, folder, "--to", "marian") == 0
+    without_us = "import sys; sys.modules['transformer_lib'] = None\n"
+    found = translated_by(sys.executable, without_us + code_of(folder), folder, lines)
+    assert found == Translator.load(name).translate(lines)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [({"norm_order": "pre"}, "pre"), ({"final_norm": True}, "final_norm"), ({"positions": "learned"}, "learned"),
+     ({"d_v": 3}, "d_v")],
+)  # fmt: skip
+def test_marian_names_what_it_lacks(change, word):
+    with pytest.raises(ValueError, match=word):
+        to_marian(random_translator(**{**SMALL, **change}).model)
+
+
+def test_a_folder_of_transformers_has_one_vocabulary(tmp_path):
+    with pytest.raises(ValueError, match="vocabularies"):
+        export_marian(random_translator(**LARGER, source_vocabulary_size=15), tmp_path)
 
 
 def test_the_page_splits_no_words_and_has_ids_of_its_own(tmp_path):

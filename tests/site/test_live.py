@@ -189,7 +189,7 @@ def test_what_it_cannot_translate_it_says(loaded: Page, text: str, message: str)
     loaded.fill("#live-text", text)
     loaded.focus("#live-text")
     loaded.keyboard.press("Enter")
-    assert message in loaded.inner_text("[role=alert]")
+    assert message in loaded.inner_text("#live-problem")
 
 
 def test_a_text_stays_a_text_and_its_unknown_words_are_named(loaded: Page) -> None:
@@ -212,7 +212,7 @@ def test_a_text_stays_a_text_and_its_unknown_words_are_named(loaded: Page) -> No
         assert "Never seen in training" in loaded.inner_text(".live-unknown")
         assert (loaded.title(), loaded.evaluate(elements)) == (title, before)
     assert "Never seen in training: bananas." in loaded.inner_text(".live-unknown")
-    assert loaded.inner_text("[role=alert]") == ""
+    assert loaded.inner_text("#live-problem") == ""
 
 
 def test_the_tokenizers_cut_as_the_librarys_do(loaded: Page) -> None:

@@ -1,14 +1,20 @@
-"""Published Marian translators, as Hugging Face's `MarianMTModel`, as our model."""
+"""Published Marian translators, as Hugging Face's `MarianMTModel`, as our model; and our translators as theirs."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..config import TransformerConfig
+from ..data.tokenizers import SPECIALS
 from ..positional_encoding import sinusoids
+from ..run.translation import longest_source
+from ..run.translator import Translator
 from ..transformer import Transformer
 from .conversion import converted
+from .portable_tokenizer import portable_tokenizer
 
 # Words in the names of weights: Marian's and ours.
 NAMES = {
@@ -82,3 +88,151 @@ def _order_of_sinusoids(table: Tensor) -> Tensor | None:
     order = torch.arange(d_model).view(2, -1).T.flatten()
     off = (table.cpu()[:, order] - sinusoids(length, d_model, dtype=torch.float64)).abs().max()
     return order if off <= max(torch.finfo(kind).eps for kind in (table.dtype, torch.float32)) else None
+
+
+README = """# {source} to {target}, for transformers
+
+Needs `pip install transformers torch` and nothing else. In this folder, a line in, a line out:
+
+```python
+import sys
+from transformers import AutoTokenizer, MarianMTModel
+
+tokenizer, model = AutoTokenizer.from_pretrained("."), MarianMTModel.from_pretrained(".")
+batch = tokenizer([line.strip() for line in sys.stdin], return_tensors="pt", padding=True)
+for translation in tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True):
+    print(translation)
+```
+
+These are the greedy translations of `transformer_lib`; with `num_beams=4` it is a beam. `tokenizers` writes no `<unk>`.
+"""
+
+
+def export_marian(translator: Translator, folder: Path) -> None:
+    """Write a folder that transformers loads as a MarianMTModel and its tokenizer; its README.md says how.
+
+    Args:
+        folder: exists, and is empty.
+
+    Raises:
+        ImportError: transformers is missing.
+        ValueError: what to_marian refuses, a tokenizer of spaCy's words, or two vocabularies.
+    """
+    if translator.source_tokenizer is not translator.target_tokenizer:
+        raise ValueError("two vocabularies: a folder of transformers has one tokenizer; train with --tokenizer bpe")
+    tokenizer = _transformers_tokenizer(translator)
+    hf: Any = to_marian(translator.model)
+    hf.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    described = folder / "tokenizer_config.json"  # by the name that older versions know, too
+    described.write_text(described.read_text("utf-8").replace("TokenizersBackend", "PreTrainedTokenizerFast"), "utf-8")
+    text = README.format(source=translator.source, target=translator.target)
+    (folder / "README.md").write_text(text, "utf-8")
+
+
+def _transformers_tokenizer(translator: Translator) -> Any:
+    import tokenizers
+    import transformers
+
+    pieces = portable_tokenizer(translator.source_tokenizer)
+    pad, bos, eos, unk = SPECIALS
+    end = [(eos, translator.model.config.eos_id)]
+    pieces.post_processor = tokenizers.processors.TemplateProcessing(single=f"$A {eos}", special_tokens=end)
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=pieces,
+        pad_token=pad,
+        bos_token=bos,
+        eos_token=eos,
+        unk_token=unk,
+        split_special_tokens=True,  # the text "<eos>" is text
+        clean_up_tokenization_spaces=False,
+        model_input_names=["input_ids", "attention_mask"],
+        model_max_length=longest_source(translator.model) + 1,
+    )
+
+
+@torch.no_grad()
+def to_marian(model: Transformer) -> nn.Module:
+    """A Hugging Face `MarianMTModel` with the weights, and so the function, of our Transformer: from_marian reversed.
+
+    Marian's attention has biases; a model without them gets zeros.
+
+    Returns:
+        a model in evaluation mode, in float32 on the CPU, that generates greedily unless told otherwise.
+
+    Raises:
+        ImportError: transformers is missing.
+        ValueError: pre-norm, a norm after the stacks, learned positions, or heads of other widths than d_model / heads.
+    """
+    import transformers
+
+    _check_marian_has_it(model.config)
+    settings = _marian_config(model)
+    hf: Any = transformers.MarianMTModel(settings).eval()
+    names = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
+    ids = {name: getattr(settings, name) for name in names}
+    never = [[model.config.pad_id]]  # no word of the language
+    hf.generation_config = transformers.GenerationConfig(max_new_tokens=256, bad_words_ids=never, **ids)
+    _fill(hf, model)
+    return hf
+
+
+def _marian_config(model: Transformer) -> Any:
+    import transformers
+
+    config = model.config
+    return transformers.MarianConfig(
+        vocab_size=config.source_vocabulary_size or config.vocabulary_size,
+        decoder_vocab_size=config.vocabulary_size,
+        share_encoder_decoder_embeddings=config.source_vocabulary_size is None,
+        tie_word_embeddings=config.tied_output,
+        max_position_embeddings=longest_source(model) + 51,  # <eos>, and 50 tokens more than the source
+        d_model=config.d_model,
+        encoder_layers=config.num_layers,
+        decoder_layers=config.decoder_layers,
+        encoder_attention_heads=config.num_heads,
+        decoder_attention_heads=config.num_heads,
+        encoder_ffn_dim=config.d_ff,
+        decoder_ffn_dim=config.d_ff,
+        activation_function=config.activation,
+        dropout=config.p_drop,
+        scale_embedding=True,
+        pad_token_id=config.pad_id,
+        bos_token_id=config.bos_id,
+        eos_token_id=config.eos_id,
+        decoder_start_token_id=config.bos_id,
+    )
+
+
+def _check_marian_has_it(config: TransformerConfig) -> None:
+    width = config.d_model / config.num_heads
+    lacking = {
+        f"norm_order = {config.norm_order!r}": config.norm_order != "post",
+        f"final_norm = {config.final_norm}": config.has_final_norm,
+        f"positions = {config.positions!r}": config.positions != "sinusoidal",
+        f"d_k = {config.d_k}, d_v = {config.d_v}": not config.d_k == config.d_v == width,
+    }
+    named = [setting for setting, lacks in lacking.items() if lacks]
+    if named:
+        has = f"post-norm, no norm after the stacks, sinusoids and heads of d_model / num_heads = {width:g} components"
+        raise ValueError(f"{'; '.join(named)}: Marian has {has}")
+
+
+def _fill(hf: Any, model: Transformer) -> None:
+    weights = {name: weight.detach().float().cpu() for name, weight in model.state_dict().items()}
+    order = torch.arange(model.config.d_model).view(-1, 2).T.flatten()  # the sines, then the cosines
+    weights |= {name: weight[..., order] for name, weight in weights.items() if READS.search(name)}
+    weights |= {name: weight[order] for name, weight in weights.items() if WRITES.search(name)}
+    renamed = {name: torch.zeros_like(weight) for name, weight in hf.model.state_dict().items() if "_proj.bias" in name}
+    for name, weight in weights.items():
+        if ".layers." in name:
+            for theirs, ours in NAMES.items():
+                name = re.sub(rf"\b{re.escape(ours)}\b", theirs, name)  # noqa: PLW2901
+            renamed[name] = weight
+    target = weights["embedding.weight"]
+    renamed["encoder.embed_tokens.weight"] = weights.get("own_source_embedding.weight", target)
+    renamed["decoder.embed_tokens.weight"] = target
+    hf.model.load_state_dict(hf.model.state_dict() | renamed)
+    hf.lm_head.weight.copy_(weights.get("own_output_embedding.weight", target))
+    if "output_bias" in weights:
+        hf.final_logits_bias[0] = weights["output_bias"]

@@ -28,6 +28,7 @@ class Format(NamedTuple):
 
 FORMATS = {
     "ctranslate2": Format("a folder for CTranslate2", "ctranslate2"),
+    "marian": Format("a folder that transformers loads as a MarianMTModel", "transformers"),
     "onnx": Format("a folder for ONNX Runtime", "onnx onnxscript"),
     "page": Format("a file that the book's page *Try it in the page* opens", "onnx onnxscript"),
 }
