@@ -49,7 +49,7 @@ def test_one_command_goes_from_raw_text_to_signed_scores(tmp_path):
 
 
 def test_a_change_is_made_where_its_setting_stands():
-    recipe = multi30k.CONFIGS["recipe"]
+    recipe = multi30k.CONFIGS["long"]
     changed = recipe.changed(("p_drop=0.1", "vocabulary_size=500", "warmup_steps=7", "precision=bf16"))
     assert (changed.model["p_drop"], changed.vocabulary_size, changed.training["warmup_steps"]) == (0.1, 500, 7)
     assert changed.training["precision"] == "bf16"
