@@ -25,6 +25,12 @@ def check_positive(**sizes: int) -> None:
             raise ValueError(f"{name} = {value!r} must be an integer of at least 1")
 
 
+def check_seed(seed: int) -> None:
+    """Raise ValueError for one below 0: Python's random draws the same numbers with -1 and 1."""
+    if not _is_integer(seed) or seed < 0:
+        raise ValueError(f"seed = {seed!r} must be an integer of at least 0")
+
+
 def _check_kept(config: "TransformerConfig | TrainingConfig") -> None:
     """Raise ValueError for the first integer that JSON, the format of saved configs, cannot keep: NumPy's."""
     for field in fields(config):
@@ -190,8 +196,9 @@ class TrainingConfig:
         check_choice(Precision, precision=self.precision)
         if not isinstance(self.compile, bool):
             raise ValueError(f"compile = {self.compile!r} must be True or False")
-        if not _is_integer(self.seed) or not -(2**63) <= self.seed < 2**63:
-            raise ValueError(f"seed = {self.seed!r} must be an integer of at most 63 bits")
+        check_seed(self.seed)
+        if self.seed >= 2**32:
+            raise ValueError(f"seed = {self.seed} must be less than 2**32 = {2**32}")
 
 
 AnyConfig = TypeVar("AnyConfig", TransformerConfig, TrainingConfig)

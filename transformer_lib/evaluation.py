@@ -1,7 +1,11 @@
 """How good the model is: BLEU and chrF with their signatures, a paired comparison, exact match, perplexity."""
 
 import math
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -10,6 +14,11 @@ import torch
 from .data.batches import Batch, check_special_ids
 from .fast import token_losses
 from .transformer import Transformer, evaluation_mode
+
+# sacreBLEU's tokenization for scripts whose words have no spaces between them, by the first word of a letter's name.
+TOKENIZATIONS = {"CJK": "zh", "HIRAGANA": "ja-mecab", "KATAKANA": "ja-mecab", "HANGUL": "ko-mecab"}
+TOKENIZATIONS |= dict.fromkeys(("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"), "char")
+MECAB = {"ja-mecab": "MeCab", "ko-mecab": "mecab_ko"}  # the package that it needs
 
 
 class Bleu(NamedTuple):
@@ -35,16 +44,21 @@ def bleu(
             they are tokenized already.
 
     Raises:
-        ValueError: different numbers of hypotheses and references, none, or
-            references without a word.
+        ValueError: different numbers of hypotheses and references, none,
+            references without a word, or a tokenization that sacreBLEU does
+            not have or that needs a package.
     """
     _check_lengths(hypotheses, references)
-    metric = import_sacrebleu().BLEU(
-        lowercase=lowercase,
-        tokenize=tokenize,
-        # No warning about tokenized text: the signature says tok:none.
-        force=tokenize == "none",
-    )
+    sacrebleu = import_sacrebleu()
+    try:
+        metric = sacrebleu.BLEU(
+            lowercase=lowercase,
+            tokenize=tokenize,
+            # No warning about tokenized text: the signature says tok:none.
+            force=tokenize == "none",
+        )
+    except (KeyError, RuntimeError) as error:
+        raise ValueError(f"tokenize = {tokenize!r}: {error}") from error
     result = metric.corpus_score(list(hypotheses), [list(references)])
     if not result.ref_len:
         raise ValueError("the references have no word: a score needs at least one")
@@ -55,6 +69,24 @@ def bleu(
         result.bp,
         result.sys_len / result.ref_len,
     )
+
+
+def bleu_tokenization(references: Iterable[str]) -> str:
+    """sacreBLEU's tokenization for the script of the references.
+
+    "zh" for Chinese, "ja-mecab" and "ko-mecab" for Japanese and Korean, or "char"
+    where MeCab is not installed; "char" for Thai, Lao, Khmer, Burmese and Tibetan;
+    else "13a".
+    """
+    found = Counter[str]()
+    for sign, count in Counter(chain.from_iterable(references)).items():
+        script = unicodedata.name(sign, "").partition(" ")[0]
+        found[TOKENIZATIONS.get(script, "13a")] += count * sign.isalpha()
+    if 10 * found["ja-mecab"] > found["zh"]:  # Japanese has Chinese characters, too
+        found["ja-mecab"] += found.pop("zh", 0)
+    [(tokenization, _)] = found.most_common(1) or [("13a", 0)]
+    needed = MECAB.get(tokenization)
+    return "char" if needed and find_spec(needed) is None else tokenization
 
 
 class Chrf(NamedTuple):
@@ -80,7 +112,7 @@ class Comparison(NamedTuple):
 
 
 def paired_bootstrap(
-    first: Sequence[str], second: Sequence[str], references: Sequence[str], draws: int = 1000
+    first: Sequence[str], second: Sequence[str], references: Sequence[str], draws: int = 1000, tokenize: str = "13a"
 ) -> Comparison:
     """BLEU of two systems on the same draws of sentences with repetition, by sacreBLEU, with its fixed seed.
 
@@ -91,7 +123,7 @@ def paired_bootstrap(
     _check_lengths(second, references)
     sacrebleu = import_sacrebleu()
     systems = [("first", list(first)), ("second", list(second))]
-    metrics = {"BLEU": sacrebleu.BLEU()}
+    metrics = {"BLEU": sacrebleu.BLEU(tokenize=tokenize)}
     test = sacrebleu.PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=draws)
     one, other = test()[1]["BLEU"]
     difference = other.score - one.score

@@ -6,6 +6,7 @@ of axes. The tests hold the library to these functions, and the chapters show th
 
 import itertools
 import math
+import statistics
 import unicodedata
 
 import numpy as np
@@ -688,35 +689,37 @@ def faults_of_pairs(pairs, held_out, max_length, max_ratio):
     held_out: the pairs that are kept for validation or for a test.
     """
     faults = []
+    ratios = [len(target) / len(source) for source, target in pairs if source and target]
+    usual = statistics.median(ratios)
+    held_out_sources = [letters_of(source) for source, _ in held_out]
+    held_out_targets = [letters_of(target) for _, target in held_out]
     for i, (source, target) in enumerate(pairs):
-        shorter, longer = sorted([len(source), len(target)])
         fault = ""
-        if shorter == 0:
+        if source == "" or target == "":
             fault = "empty"
-        elif longer > max_length:
+        elif max(len(source), len(target)) > max_length:
             fault = "too long"
-        elif longer > max_ratio * shorter:
-            fault = "of unequal lengths"
-        elif (source, target) in pairs[:i]:
-            fault = "seen before"
-        for other_source, other_target in held_out:
-            known = letters_of(source) == letters_of(other_source)
-            known = known or letters_of(target) == letters_of(other_target)
-            if known and not fault:
+        else:
+            ratio = len(target) / len(source) / usual
+            if ratio > max_ratio or 1 / ratio > max_ratio:
+                fault = "of unequal lengths"
+            elif (source, target) in pairs[:i]:
+                fault = "seen before"
+            elif letters_of(source) in held_out_sources and letters_of(target) in held_out_targets:
                 fault = "shared with held-out pairs"
         faults.append(fault)
     return faults
 
 
 def letters_of(sentence):
-    """Its letters, with their marks, and digits, without case."""
-    kept = []
+    """Its letters, with their marks, and digits, without case; without any letter, all of it."""
+    kept = ""
     for sign in sentence.casefold():
         is_mark = unicodedata.category(sign) in ("Mn", "Mc")
-        is_mark = is_mark and "VARIATION SELECTOR" not in unicodedata.name(sign, "")
         if sign.isalnum() or is_mark:
-            kept.append(sign)
-    return kept
+            kept += sign
+    has_letters = any(sign.isalpha() for sign in kept)
+    return kept if has_letters else sentence
 
 
 def tree_tokens(tree):

@@ -2,14 +2,15 @@ import json
 import math
 import random
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
 
-from transformer_lib import Transformer, TransformerConfig, reference
+from transformer_lib import Transformer, TransformerConfig, evaluation, reference
 from transformer_lib.data import load_pairs, make_batch, token_batches
-from transformer_lib.evaluation import bleu, chrf, exact_match, paired_bootstrap, perplexity
+from transformer_lib.evaluation import bleu, bleu_tokenization, chrf, exact_match, paired_bootstrap, perplexity
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
 
@@ -53,6 +54,37 @@ def test_bleu_equals_the_loops(seed):
     assert 0 < score < 100
     expected = reference.bleu(hypotheses, references)
     assert score == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("references", "package", "expected"),
+    [
+        (["The cat sat.", "Кошка сидела.", "القط جلس"], "", ["13a"]),
+        (["阿尔巴尼亚", "台灣 (Taiwan)"], "", ["zh"]),
+        (["猫がマットの上に座った。", "東京都"], "MeCab", ["ja-mecab", "char"]),
+        (["고양이가 앉았다."], "mecab_ko", ["ko-mecab", "char"]),
+        (["ประเทศไทย", "ລາວ", "កម្ពុជា"], "", ["char"]),
+        (["− … 7"], "", ["13a"]),
+        ([], "", ["13a"]),
+    ],
+)
+def test_the_tokenization_is_that_of_the_references_script(monkeypatch, references, package, expected):
+    for name, is_there in zip(expected, (True, False), strict=False):
+        monkeypatch.setattr(evaluation, "find_spec", lambda found, there=is_there: (there and found == package) or None)
+        assert bleu_tokenization(references) == name
+
+
+def test_a_chinese_sentence_is_split_by_its_characters():
+    right = ["阿拉伯联合酋长国"]
+    assert bleu(right, right).score == 0
+    assert bleu(right, right, tokenize="zh").score == pytest.approx(100)
+    assert "|tok:zh|" in bleu(right, right, tokenize="zh").signature
+
+
+@pytest.mark.parametrize("name", ["no-such", *(["ja-mecab"] if find_spec("MeCab") is None else [])])
+def test_a_tokenization_that_sacrebleu_lacks_is_refused(name):
+    with pytest.raises(ValueError, match=name):
+        bleu(["a"], ["a"], tokenize=name)
 
 
 def test_case_and_tokenization_move_the_score():

@@ -1,6 +1,7 @@
 import itertools
 import random
 import threading
+from functools import partial
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from transformer_lib import reference
 from transformer_lib.data import in_background, make_batch, token_batches
 from transformer_lib.data.batches import batch_plan
+from transformer_lib.data.number_words import number_pairs
 
 SENTENCE = st.lists(st.integers(3, 50), min_size=1, max_size=12)
 PAIRS = st.lists(st.tuples(SENTENCE, SENTENCE), min_size=1, max_size=40)
@@ -179,3 +181,10 @@ def test_an_error_in_a_thread_reaches_the_reader():
         list(in_background(token_batches(pairs, 5)))
     with pytest.raises(ValueError, match="ahead = 0"):
         next(in_background([], ahead=0))
+
+
+@pytest.mark.parametrize("seed", [-1, -(2**40)])
+def test_a_seed_that_draws_what_another_one_draws_is_refused(seed):
+    for draw in (partial(batch_plan, [([4], [4])], 9), partial(number_pairs, "val", 100, 20)):
+        with pytest.raises(ValueError, match="seed"):
+            draw(seed=seed)

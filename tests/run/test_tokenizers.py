@@ -1,6 +1,7 @@
 import gzip
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -16,7 +17,15 @@ from transformer_lib.data import (
     load_tokenizer,
     train_tokenizer,
 )
-from transformer_lib.data.tokenizers import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from transformer_lib.data.tokenizers import (
+    BOS_ID,
+    EOS_ID,
+    LEAST_COUNT,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    warned_of_unseen,
+)
 from transformer_lib.evaluation import bleu
 
 TEXTS = ["Der Hund schläft .", "Ein Hund rennt , ein Hund schläft .", "Zwei Hunde rennen ."]
@@ -152,6 +161,48 @@ def test_unknown_names_and_sizes_are_refused():
         load_tokenizer({"kind": "x"})
     with pytest.raises(ValueError, match=r"vocabulary_size = 5000, but these texts give \d+ tokens"):
         SubwordTokenizer.train(TEXTS, 5000)
+
+
+def test_the_size_that_an_error_asks_for_is_one_that_works():
+    many = ["".join(map(chr, range(0x4E00, 0x4E00 + 9000)))] * 2
+    for texts, wanted in ((many, 8000), (TEXTS * 2, 8000)):
+        with pytest.raises(ValueError, match="ask for") as error:
+            train_tokenizer("bpe", texts, None, wanted)
+        [size] = map(int, re.findall(r"(?:ask for|give) (\d+)", str(error.value)))
+        assert len(train_tokenizer("bpe", texts, None, size)) == size
+
+
+@pytest.mark.parametrize("texts", [TEXTS * 2 + ["Ein Hund 犬 ."], iter(TEXTS * 2 + ["Ein Hund 犬 ."])])
+def test_a_rare_character_is_unk_in_training_so_that_its_row_is_learned(texts):
+    tokenizer = train_tokenizer("bpe", texts, None, 40)
+    assert UNK_ID in tokenizer.encode("Ein Hund 犬 .")
+    assert UNK_ID not in [i for text in TEXTS for i in tokenizer.encode(text)]
+    assert UNK_ID not in train_tokenizer("bpe", [*TEXTS * 2, *["犬"] * LEAST_COUNT], None, 40).encode("犬")
+
+
+@pytest.mark.parametrize("text", ["a▁b", "▁a", "▁", "a ▁▁ b▁ a"])
+def test_the_mark_of_a_word_is_a_character_like_any_other(text):
+    tokenizer = SubwordTokenizer.train([*TEXTS, text], 40)
+    assert tokenizer.decode(tokenizer.encode(text)) == text == tokenizer.normalize(text)
+    assert tokenizer.unseen(text) == []
+    assert "▁" in SubwordTokenizer.train(TEXTS, 30).unseen(text)
+
+
+def test_what_the_vocabulary_does_not_have_is_named():
+    subwords, words = SubwordTokenizer.train(TEXTS, 40), WordTokenizer.train(TEXTS)
+    assert subwords.unseen("Hund 漢字 😀\u200b 漢\x01") == ["漢", "字", "😀", "\x01"]
+    assert words.unseen("Ein Hund, ein  Hund <eos>") == ["Hund,", "<eos>"]
+    assert subwords.unseen("") == words.unseen("\u00ad") == []
+
+
+def test_at_most_ten_lines_are_warned_of():
+    tokenizer = SubwordTokenizer.train(TEXTS, 40)
+    lines = ["Ein Hund .", *["漢字 Hund 漢", "Zwei Hunde ."] * 12]
+    with pytest.warns(UserWarning, match="漢") as warned:
+        assert list(warned_of_unseen(lines, tokenizer)) == lines
+    said = [str(warning.message) for warning in warned]
+    assert len(said) == 10
+    assert ["line 2:" in said[0], "line 20:" in said[9]] == [True, True]
 
 
 @pytest.mark.parametrize(

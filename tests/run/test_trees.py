@@ -185,6 +185,7 @@ def test_broken_files_and_scores_without_a_pair_are_refused(cat):
         list(read_trees("(S (NN a)))"))
     with pytest.raises(ValueError, match="0 trees without a single bracket to find"):
         bracket_scores([], [])
+    assert bracket_scores([None], [cat]) == (0.0, 0.0, 0.0)
     with pytest.raises(ValueError, match="argument 2 is longer than argument 1"):
         bracket_scores([cat], [cat, cat])
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..config import TransformerConfig, check_positive
+from ..config import TransformerConfig, check_positive, check_seed
 from ..shapes import SourceIds, TargetIds
 
 Ids = list[int]
@@ -101,7 +101,7 @@ def token_batches(
         length_noise: most tokens by which a sentence leaves the order of lengths.
 
     Raises:
-        ValueError: no pairs, or a sentence longer than batch_tokens.
+        ValueError: no pairs, a sentence longer than batch_tokens, or a seed below 0.
     """
     for group in batch_plan(pairs, batch_tokens, seed, length_noise):
         yield make_batch([pairs[i] for i in group], pad_id, bos_id, eos_id)
@@ -115,6 +115,7 @@ def batch_plan(
     Args and Raises: as of token_batches. Pairs that know their lengths, such as EncodedPairs, are not read at all.
     """
     check_positive(batch_tokens=batch_tokens)
+    check_seed(seed)
     if not len(pairs):
         raise ValueError("no pairs: there is nothing to batch")
     lengths = token_counts(pairs)

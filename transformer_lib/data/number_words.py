@@ -6,6 +6,8 @@ written with spaces between its parts ("vier hundert sieben und vierzig"), so th
 
 import random
 
+from ..config import check_seed
+
 LIMIT = 1_000_000  # the first number that has no name here
 
 ENGLISH = (
@@ -65,8 +67,9 @@ def number_pairs(split: str, train_size: int = 20_000, held_out: int = 1000, see
         split: "train", or "val" and "test" with `held_out` numbers each.
 
     Raises:
-        ValueError: another split, or more than half of the numbers that have a name.
+        ValueError: another split, a seed below 0, or more than half of the numbers that have a name.
     """
+    check_seed(seed)
     if split not in ("train", "val", "test"):
         raise ValueError(f"split = {split!r} is not one of 'train', 'val', 'test'")
     if train_size + 2 * held_out > LIMIT // 2:

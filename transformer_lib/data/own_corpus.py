@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .normalization import normalized
+
 Pair = tuple[str, str]
 MOST_HELD_OUT, SHARE, SPLIT_SEED = 1000, 20, 0  # pairs held out for validation: at most so many, and one of so many
 OTHER_FORMATS = {  # by the first bytes of a file
@@ -32,9 +34,11 @@ def lines(file: Iterable[bytes], name: str | Path) -> Iterator[str]:
     """The lines of a UTF-8 text. Only a line feed ends one: str.splitlines would also cut inside sentences.
 
     Raises:
-        ValueError: another encoding; the message names the line and its byte.
+        ValueError: another encoding, or line ends of CR alone; the message names the line and its byte.
     """
     for number, line in enumerate(file, start=1):
+        if number == 1 and b"\r" in line.rstrip(b"\r") and not line.endswith(b"\n"):
+            raise ValueError(f"{name} has no line feed, and CR ends its lines; convert it: tr '\\r' '\\n' < in > out")
         if (number == 1 or b"\0" in line) and (found := _other_format(line, number == 1)):
             raise ValueError(f"{name}, line {number} {found}")
         try:
@@ -56,18 +60,22 @@ def _other_format(line: bytes, first: bool) -> str:
 
 
 def columns(texts: Iterable[str], name: str | Path) -> Iterator[Pair]:
-    """The two sides of each line, both empty where it is blank. Raises ValueError for another line without one tab."""
+    """The two sides of each line, normalized; both are empty where it is blank.
+
+    Raises:
+        ValueError: another line without one tab.
+    """
     for number, line in enumerate(texts, start=1):
-        sides = line.split("\t") if line.strip() else ["", ""]
+        sides = line.split("\t") if normalized(line) else ["", ""]
         if len(sides) != 2:
             problem = f"{name}, line {number} has {len(sides) - 1} tabs, not one"
             raise ValueError(f"{problem}; write the source, a tab, the target: cut -f 1,2 takes the first two columns")
-        yield sides[0].strip(), sides[1].strip()
+        yield normalized(sides[0]), normalized(sides[1])
 
 
 @dataclass(frozen=True)
 class TextPairs:
-    """Sentence pairs of two text files of equal line count, or of one with a tab between the sides; plain or .gz.
+    """Normalized pairs of two text files of equal line count, or of one with a tab between the sides; plain or .gz.
 
     The files are read anew each time, line by line: a corpus need not fit into memory.
 
@@ -117,7 +125,7 @@ class TextPairs:
                 problem = ", ".join(f"{count:,} in {file}" for file, count in zip(self.files, counts, strict=True))
                 which = f"line {number:,} of {longer} has no partner"
                 raise ValueError(f"lines: {problem}; line i of one must translate line i of the other, but {which}")
-            yield source.strip(), target.strip()
+            yield normalized(source), normalized(target)
 
     def _lines(self, file: str | Path) -> Iterator[str]:
         opened = gzip.open if str(file).endswith(".gz") else open
@@ -128,11 +136,32 @@ class TextPairs:
             raise ValueError(f"{file} is no whole .gz file: {error}; fetch or pack it again") from error
 
 
+class Sides:
+    """The texts of some sides of pairs (0: source, 1: target), read anew each time."""
+
+    def __init__(self, pairs: Iterable[Pair], *sides: int):
+        self.pairs, self.sides = pairs, sides
+
+    def __iter__(self) -> Iterator[str]:
+        return (pair[side] for pair in self.pairs for side in self.sides)
+
+
 class Limits(NamedTuple):
-    """Pairs that cleaning leaves out: a side of more than max_length characters, or max_ratio times the other."""
+    """Pairs that cleaning leaves out.
+
+    A side has more than max_length characters, or the ratio of the two lengths is max_ratio times as large or small as
+    the median of the corpus: a Chinese sentence has a third of the characters of its English translation.
+    """
 
     max_length: int
     max_ratio: float
+
+    def faults(self, sources: Sequence[int], targets: Sequence[int]) -> list[str]:
+        """Why each pair of sides with so many characters is left out; "" if it is not."""
+        source, target = np.array(sources), np.array(targets)
+        whole = (source > 0) & (target > 0)
+        usual = float(np.median(target[whole] / source[whole])) if whole.any() else 1.0
+        return [_fault(source, target, self, usual) for source, target in zip(sources, targets, strict=True)]
 
 
 class Corpus:
@@ -141,7 +170,7 @@ class Corpus:
     Args:
         pairs: for training; they can be read again and again.
         held_out: for validation. None: up to MOST_HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
-        limits: of cleaning; None: none. Without it too, no drawn validation pair shares a side with a training pair.
+        limits: of cleaning; None: none. Without it too, no drawn validation pair is one of the training pairs.
         shown: gives the same pairs and shows how many of them were read.
 
     Raises:
@@ -155,12 +184,15 @@ class Corpus:
         limits: Limits | None = None,
         shown: Callable[[Iterable[Pair]], Iterable[Pair]] = iter,
     ):
-        self._pairs, sha256, hashes = pairs, hashlib.sha256(), array("q")
-        faults: list[str] = []  # why a pair is not used; "" if it is
+        pairs, held_out = _normalized(pairs), None if held_out is None else _normalized(held_out)
+        self._pairs, sha256, hashes, lengths = pairs, hashlib.sha256(), array("q"), (array("i"), array("i"))
         for source, target in shown(pairs):
             sha256.update(f"{source}\t{target}\n".encode())
             hashes.append(hash((source, target)))
-            faults.append(_fault(source, target, limits) if limits else "")
+            lengths[0].append(len(source))
+            lengths[1].append(len(target))
+        # Why a pair is not used; "" if it is.
+        faults = limits.faults(*lengths) if limits else [""] * len(hashes)
         if limits:
             first = np.unique(hashes, return_index=True)[1]
             for i in np.delete(np.arange(len(faults)), first).tolist():
@@ -185,7 +217,9 @@ class Corpus:
         if not self.held_out or not sum(self._used):
             problem = f"{len(faults)} pairs, of which {sum(self._used)} to train on and {len(self.held_out)} held out"
             name = _name(pairs if held_out is None or self.held_out else held_out)
-            raise ValueError(f"{name}: {problem}{self.report()}; give more pairs")
+            raise ValueError(
+                f"{name}: {problem}{self.report()}; give more pairs, or name held-out ones with --validation"
+            )
 
     def __len__(self) -> int:
         return sum(self._used)
@@ -200,38 +234,43 @@ class Corpus:
 
 
 def letters(sentence: str) -> str:
-    """Its letters, with their marks, and digits, without case: "Hi." and "hi!" are one sentence."""
-    return _other_signs().sub("", sentence.casefold())
+    """Its letters, with their marks, and digits, without case: "Hi." and "hi!" are one sentence.
+
+    Without any letter it is the sentence, normalized: "7 + 2" and "7 - 2" are two.
+    """
+    sentence = normalized(sentence)
+    kept = _other_signs().sub("", sentence.casefold())
+    return kept if any(map(str.isalpha, kept)) else sentence
 
 
 @functools.cache
 def _other_signs() -> re.Pattern[str]:
     # In \w are no marks, such as the vowel signs of Hindi: without them, words of other sense would be one.
-    marks = "".join(filter(is_mark, map(chr, range(sys.maxunicode + 1))))
+    marks = "".join(sign for sign in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(sign) in ("Mn", "Mc"))
     return re.compile(rf"[^\w{marks}]+|_+")
 
 
-def is_mark(sign: str) -> bool:
-    """Whether it changes the letter before it. What chooses the picture of an emoji does not."""
-    return unicodedata.category(sign) in ("Mn", "Mc") and "VARIATION SELECTOR" not in unicodedata.name(sign, "")
+def _normalized(pairs: Iterable[Pair]) -> Iterable[Pair]:
+    normal = isinstance(pairs, TextPairs)
+    return pairs if normal else [(normalized(source), normalized(target)) for source, target in pairs]
 
 
 def _name(pairs: object) -> str:
     return str(pairs) if isinstance(pairs, TextPairs) else "the corpus"
 
 
-def _fault(source: str, target: str, limits: Limits) -> str:
-    short, long = sorted((len(source), len(target)))
-    if not short:
+def _fault(source: int, target: int, limits: Limits, usual: float) -> str:
+    if not source or not target:
         return "empty"
-    if long > limits.max_length:
+    if max(source, target) > limits.max_length:
         return "too long"
-    return "of unequal lengths" if long > limits.max_ratio * short else ""
+    ratio = target / source / usual
+    return "of unequal lengths" if max(ratio, 1 / ratio) > limits.max_ratio else ""
 
 
-def _leave_out_shared(pairs: Iterable[Pair], held_out: list[Pair], faults: list[str]) -> None:
-    """Mark the pairs of which a side is also held out: what was trained on tests nothing."""
+def _leave_out_shared(pairs: Iterable[Pair], held_out: Iterable[Pair], faults: list[str]) -> None:
+    """Mark the pairs of which both sides are also held out: what was trained on tests nothing."""
     known = [{letters(pair[side]) for pair in held_out} for side in (0, 1)]
     for i, (pair, fault) in enumerate(zip(pairs, faults, strict=True)):
-        if not fault and any(letters(pair[side]) in known[side] for side in (0, 1)):
+        if not fault and all(letters(pair[side]) in known[side] for side in (0, 1)):
             faults[i] = "shared with held-out pairs"

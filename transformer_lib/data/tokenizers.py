@@ -1,13 +1,22 @@
 """Sentences to token ids and back: words with a vocabulary, or subword units."""
 
 import json
+import sys
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
+
+from .normalization import normalized
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 TokenizerKind = Literal["bpe", "spacy", "space"]
+# Of a character, or of a word of spaCy's, in the texts that a vocabulary is made of. Rarer ones are <unk>, so that its
+# embedding is learned; one that is met once would teach nothing of itself.
+LEAST_COUNT = 2
+WORD_START, STAND_IN = "▁", "\ufdd0"  # the mark of a space; what stands for a ▁ of the text itself, and is no character
+MOST_WARNINGS = 10
 
 
 @runtime_checkable
@@ -35,6 +44,10 @@ class Tokenizer(Protocol):
 
     def normalize(self, text: str) -> str:
         """The text as a perfect `decode` would write it: what a hypothesis is compared with."""
+        ...
+
+    def unseen(self, text: str) -> list[str]:
+        """What of the text the vocabulary does not have, and `encode` reads as `<unk>`: characters, or words."""
         ...
 
     def to_json(self) -> dict[str, Any]:
@@ -104,6 +117,10 @@ class WordTokenizer:
         """The text's words, joined by spaces."""
         return " ".join(self._split(text))
 
+    def unseen(self, text: str) -> list[str]:
+        """The words that the vocabulary does not have."""
+        return [word for word in dict.fromkeys(self._split(text)) if word not in self.vocabulary.ids]
+
     def to_json(self) -> dict[str, Any]:
         """Settings and vocabulary."""
         return {
@@ -118,7 +135,7 @@ class SubwordTokenizer:
     """Byte-pair encoding of Sennrich et al. (2016), by the `tokenizers` library.
 
     A piece that begins a word is written with ▁ before it. A punctuation mark is a piece of its own, so that a word
-    has the same pieces before a full stop as elsewhere. A character never seen in training is `<unk>`.
+    has the same pieces before a full stop as elsewhere. A character that the vocabulary does not have is `<unk>`.
     """
 
     lowercase = False
@@ -133,17 +150,19 @@ class SubwordTokenizer:
         cls,
         texts: Iterable[str],
         vocabulary_size: int,
+        characters: int = sys.maxunicode,
     ) -> "SubwordTokenizer":
         """Learn the merges from these texts.
 
-        Raises ValueError if they do not fill the vocabulary.
+        Args:
+            characters: so many, the most frequent ones, are learned.
+
+        Raises ValueError if the texts do not fill the vocabulary,
+        or have more characters than it.
         """
         tokenizers = _import_tokenizers()
         pieces = tokenizers.models.BPE(unk_token=SPECIALS[UNK_ID])
         model = tokenizers.Tokenizer(pieces)
-        tidy = tokenizers.normalizers
-        spaces = tidy.Replace(tokenizers.Regex(r"\s+"), " ")
-        model.normalizer = tidy.Sequence([tidy.NFC(), spaces, tidy.Strip()])
         split = tokenizers.pre_tokenizers
         words_and_marks = [split.Metaspace(), split.Punctuation()]
         model.pre_tokenizer = split.Sequence(words_and_marks)
@@ -151,17 +170,11 @@ class SubwordTokenizer:
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=vocabulary_size,
             special_tokens=list(SPECIALS),
+            limit_alphabet=characters,
             show_progress=False,
         )
-        model.train_from_iterator(texts, trainer)
-        size = model.get_vocab_size()
-        if size != vocabulary_size:
-            raise ValueError(
-                f"vocabulary_size = {vocabulary_size}, "
-                f"but these texts give {size} tokens; "
-                "ask for that many or fewer "
-                "(but not fewer than their distinct characters)"
-            )
+        model.train_from_iterator(map(_marked, texts), trainer)
+        _check_size(model.get_vocab_size(), vocabulary_size)
         return cls(model)
 
     def __len__(self) -> int:
@@ -169,19 +182,24 @@ class SubwordTokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of the pieces."""
-        return self._model.encode(text, add_special_tokens=False).ids
+        return self._model.encode(_marked(text), add_special_tokens=False).ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """The pieces up to `<eos>`, put together to words."""
-        return self._model.decode(_sentence(ids), skip_special_tokens=False)
+        return self._model.decode(_sentence(ids), skip_special_tokens=False).replace(STAND_IN, WORD_START)
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """The piece of each id."""
         return [self._model.id_to_token(i) for i in ids]
 
     def normalize(self, text: str) -> str:
-        """The text with single spaces."""
-        return self._model.normalizer.normalize_str(text)
+        """The text, normalized."""
+        return normalized(text)
+
+    def unseen(self, text: str) -> list[str]:
+        """The characters that the vocabulary does not have."""
+        signs = dict.fromkeys(_marked(text).replace(" ", ""))
+        return [sign.replace(STAND_IN, WORD_START) for sign in signs if self._model.token_to_id(sign) is None]
 
     def to_json(self) -> dict[str, Any]:
         """The library's own JSON."""
@@ -189,18 +207,25 @@ class SubwordTokenizer:
 
 
 def train_tokenizer(kind: str, texts: Iterable[str], language: str | None, vocabulary_size: int) -> Tokenizer:
-    """A tokenizer by name: "bpe", "spacy" (lower-cased, words seen twice or more) or "space".
+    """A tokenizer by name: "bpe", "spacy" (lower-cased) or "space".
+
+    Characters of "bpe" and words of "spacy" that are met less than LEAST_COUNT times are `<unk>`.
 
     Args:
+        texts: read twice for "bpe"; an iterator is held in memory.
         vocabulary_size: of "bpe"; the other two take every word.
 
     Raises:
         ValueError: an unknown name, or texts too few for the vocabulary of "bpe".
     """
     if kind == "bpe":
-        return SubwordTokenizer.train(texts, vocabulary_size)
+        texts = list(texts) if isinstance(texts, Iterator) else texts
+        counts = Counter[str]()
+        for text in texts:
+            counts.update(f" {_marked(text)}")  # a space for each ▁
+        return SubwordTokenizer.train(texts, vocabulary_size, sum(n >= LEAST_COUNT for n in counts.values()))
     if kind == "spacy":
-        return WordTokenizer.train(texts, language, lowercase=True, min_frequency=2)
+        return WordTokenizer.train(texts, language, lowercase=True, min_frequency=LEAST_COUNT)
     if kind == "space":
         return WordTokenizer.train(texts)
     raise ValueError(f"unknown tokenizer {kind!r}; known: {', '.join(get_args(TokenizerKind))}")
@@ -216,9 +241,13 @@ def load_tokenizer(saved: dict[str, Any]) -> Tokenizer:
 
 
 def word_splitter(language: str | None, lowercase: bool):
-    """A function from a text to its words."""
+    """A function from a text to its words, normalized."""
+
+    def plain(text: str) -> str:
+        return normalized(text).lower() if lowercase else normalized(text)
+
     if language is None:
-        return lambda text: (text.lower() if lowercase else text).split()
+        return lambda text: plain(text).split()
     try:
         import spacy
     except ImportError as error:
@@ -229,7 +258,30 @@ def word_splitter(language: str | None, lowercase: bool):
         raise ValueError(
             f"spaCy cannot split words of the language {language!r}; take the tokenizer bpe or space: {error}"
         ) from error
-    return lambda text: [token.text for token in rules(text.lower() if lowercase else text) if not token.is_space]
+    return lambda text: [token.text for token in rules(plain(text)) if not token.is_space]
+
+
+def warned_of_unseen(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[str]:
+    """The lines, with a warning for each that the vocabulary does not cover; MOST_WARNINGS at most."""
+    left = MOST_WARNINGS
+    for number, line in enumerate(lines, start=1):
+        if left and (unseen := tokenizer.unseen(line)):
+            left -= 1
+            signs = " ".join(map(repr, unseen[:10])) + " …" * (len(unseen) > 10)
+            warnings.warn(f"line {number}: the vocabulary lacks {signs}, read as {SPECIALS[UNK_ID]}", stacklevel=2)
+        yield line
+
+
+def _marked(text: str) -> str:
+    return normalized(text).replace(WORD_START, STAND_IN)
+
+
+def _check_size(found: int, wanted: int) -> None:
+    if found > wanted:
+        remedy = f"{found - len(SPECIALS):,} distinct characters, and each takes a place; ask for {found} or more"
+        raise ValueError(f"vocabulary_size = {wanted}, but these texts have {remedy}")
+    if found < wanted:
+        raise ValueError(f"vocabulary_size = {wanted}, but these texts give {found} tokens; ask for that many or fewer")
 
 
 def _sentence(ids: Sequence[int]) -> list[int]:

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ..data.tokenizers import SPECIALS, UNK_ID, Tokenizer
+from ..data.normalization import INVISIBLE
+from ..data.tokenizers import SPECIALS, STAND_IN, UNK_ID, WORD_START, Tokenizer
 from ..run.translator import Translator
 
 # Python's str.split also splits at these four; \s is Unicode's white space.
@@ -25,14 +26,20 @@ def portable_tokenizer(tokenizer: Tokenizer) -> Any:
 
     saved = tokenizer.to_json()
     if saved["kind"] == "bpe":
-        return _texts_alone(tokenizers.Tokenizer.from_str(json.dumps(saved["model"])))
+        model = tokenizers.Tokenizer.from_str(json.dumps(saved["model"]))
+        mark = tokenizers.normalizers.Replace(WORD_START, STAND_IN)
+        model.normalizer = tokenizers.normalizers.Sequence([*_normalizers(tokenizers), mark])
+        unmark = tokenizers.decoders.Replace(STAND_IN, WORD_START)
+        model.decoder = tokenizers.decoders.Sequence([model.decoder, unmark])
+        return _texts_alone(model)
     if saved["language"] is not None or saved["lowercase"]:
         remedy = "train with --tokenizer bpe or space"
         raise ValueError(f"tokenizer = spacy ({saved['language']}): a file of `tokenizers` lacks its rules; {remedy}")
     ids = {token: i for i, token in enumerate(saved["vocabulary"])}
     model = tokenizers.Tokenizer(tokenizers.models.WordLevel(ids, unk_token=SPECIALS[UNK_ID]))
-    model.normalizer = tokenizers.normalizers.Replace(tokenizers.Regex(WRITTEN_SPECIALS), SPECIALS[UNK_ID])
-    model.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(SPACES), "removed")
+    specials = tokenizers.normalizers.Replace(tokenizers.Regex(WRITTEN_SPECIALS), SPECIALS[UNK_ID])
+    model.normalizer = tokenizers.normalizers.Sequence([*_normalizers(tokenizers), specials])
+    model.pre_tokenizer = tokenizers.pre_tokenizers.Split(" ", "removed")
     model.add_special_tokens(list(SPECIALS))
     return _texts_alone(model)
 
@@ -44,6 +51,13 @@ def write_tokenizers(translator: Translator, folder: Path) -> tuple[str, str]:
     for name, side in zip(names, (source, target), strict=True):
         portable_tokenizer(side).save(str(folder / name))
     return names
+
+
+def _normalizers(tokenizers: Any) -> list[Any]:
+    # What data.normalization does.
+    tidy, pattern = tokenizers.normalizers, tokenizers.Regex
+    spaces = tidy.Replace(pattern(SPACES), " ")
+    return [tidy.Replace(pattern(INVISIBLE.pattern), ""), tidy.NFC(), spaces, tidy.Strip()]
 
 
 def _texts_alone(model: Any) -> Any:

@@ -17,6 +17,7 @@ import torch
 from ..config import check_positive
 from ..data.corpora import CORPORA, check_corpus, load_pairs
 from ..data.own_corpus import Pair, TextPairs
+from ..data.tokenizers import warned_of_unseen
 from ..decoding import Alpha, check_alpha, check_beam_size
 from ..interop.ctranslate2 import Engine
 from .distributed import available_device, process_group
@@ -70,7 +71,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.output} is a folder; name a file in it")
     translator = Translator.load(args.translator, args.device, args.checkpoint)
     pairs, name = _test_pairs(args, translator)
-    scores = translator.score(pairs, args.beam_size, alpha)
+    scores = translator.score(pairs, args.beam_size, alpha, args.bleu_tokenize)
     bleu = scores.bleu
     how = f"beam {args.beam_size}, alpha {alpha}" if args.beam_size > 1 else "greedy"
     print(f"BLEU = {bleu.score:.2f} on {name}, {translator.source} to {translator.target}, {how}")
@@ -78,7 +79,9 @@ def run_evaluate(args: argparse.Namespace) -> None:
     lengths = f"brevity penalty {bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f}"
     print(f"precisions = {precisions}, {lengths}")
     print(f"signature = {bleu.signature}")
-    if translator.target_tokenizer.bleu_tokenization == "none":
+    if not bleu.precisions[-1]:
+        print("(no translation has four words, and BLEU counts runs of four: see exact match, or --bleu-tokenize char)")
+    if "|tok:none|" in bleu.signature:
         print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
     print(f"exact match = {100 * scores.exact_match:.1f} %")
     if args.output:
@@ -136,7 +139,7 @@ def run_translate(args: argparse.Namespace) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
     engine = Engine(translator, args.device, args.threads) if args.engine == ENGINES[1] else translator
-    lines = _lines(sys.stdin.buffer)
+    lines = warned_of_unseen(_lines(sys.stdin.buffer), translator.source_tokenizer)
     size = 1 if sys.stdin.isatty() else 1000  # at a terminal the answer comes at once
     while chunk := list(itertools.islice(lines, size)):
         for translation in engine.translate(chunk, beam_size=args.beam_size, alpha=alpha):
@@ -286,8 +289,12 @@ def _parser() -> argparse.ArgumentParser:
     penalty = f"of the beam's length penalty (default: {PAPERS_ALPHA}, the paper's), or 'length': the score per token"
     search.add_argument("--alpha", type=_alpha, help=penalty)
 
-    about = "translate standard input, a line in, a line out; 1,000 lines at a time, at a terminal one"
-    speak = commands.add_parser("translate", parents=[common, search], usage=usage, help=about)
+    speak = commands.add_parser(
+        "translate",
+        parents=[common, search],
+        usage=usage,
+        help="translate standard input, one sentence a line, a line out; 1,000 at a time, at a terminal one",
+    )
     speak.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=f"what decodes (default: {ENGINES[0]})")
     speak.set_defaults(run=run_translate)
 
@@ -296,6 +303,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     judge.add_argument("--data", **several, help=f"{files} (default: the run's corpus; of own files what validates)")
     judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
+    judge.add_argument("--bleu-tokenize", help="sacreBLEU's: 13a, zh, char … (default: as the target's script needs)")
     judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
     judge.set_defaults(run=run_evaluate)
 

@@ -22,7 +22,7 @@ from ..config import TrainingConfig, TransformerConfig
 from ..data.batches import Batch, Ids, in_background, make_batch, token_batches, token_counts
 from ..data.corpora import load_pairs
 from ..data.encoded_pairs import EncodedPairs
-from ..data.own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, TextPairs
+from ..data.own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, Sides, TextPairs
 from ..data.tokenizers import train_tokenizer
 from ..evaluation import perplexity
 from ..training import DIVERGED, StepRecord, adam, epochs, train
@@ -285,9 +285,8 @@ def _read_seal(folder: Path) -> object:
 def new_translator(config: RunConfig, pairs: Corpus) -> Translator:
     """An untrained translator with tokenizers made from the training pairs."""
 
-    def texts(*sides: int) -> Iterator[str]:
-        shown = progress_bar(pairs, len(pairs), "learning the vocabulary")
-        return (pair[side] for pair in shown for side in sides)
+    def texts(*sides: int) -> Iterable[str]:
+        return Sides(progress_bar(pairs, len(pairs), "learning the vocabulary"), *sides)
 
     sizes: dict[str, int] = {}
     try:

@@ -26,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from ..config import TransformerConfig, check_choice, config_from_dict
 from ..data.tokenizers import Tokenizer, load_tokenizer
 from ..decoding import Alpha
-from ..evaluation import Bleu, bleu, exact_match, import_sacrebleu
+from ..evaluation import Bleu, bleu, bleu_tokenization, exact_match
 from ..fast_cache import speed_up_decoding
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, differing, write_file
@@ -141,18 +141,22 @@ class Translator:
         bar = partial(progress_bar, total=len(sentences), verb="translating") if progress else iter
         return translate(self.model, sentences, *tokenizers, beam_size=beam_size, alpha=alpha, shown=bar)
 
-    def score(self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6) -> "Scores":
+    def score(
+        self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6, tokenization: str | None = None
+    ) -> "Scores":
         """Translate the sources and compare with the targets, as far as the tokenizer keeps them.
 
         Args:
             beam_size, alpha: as translate has them.
+            tokenization: sacreBLEU's; None: as the script of the targets needs it, or the tokenizer.
         """
-        import_sacrebleu()  # before the long work
         tokenizer = self.target_tokenizer
-        sources = [source for source, _ in pairs]
-        hypotheses = self.translate(sources, True, beam_size, alpha)
         references = [tokenizer.normalize(target) for _, target in pairs]
-        score = bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization)
+        if tokenization is None and (tokenization := bleu_tokenization(references)) == "13a":
+            tokenization = tokenizer.bleu_tokenization
+        bleu(["a"], ["a"], tokenize=tokenization)  # what it refuses, it refuses before the long work
+        hypotheses = self.translate([source for source, _ in pairs], True, beam_size, alpha)
+        score = bleu(hypotheses, references, tokenizer.lowercase, tokenization)
         return Scores(score, exact_match(hypotheses, references), hypotheses)
 
 

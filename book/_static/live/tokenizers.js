@@ -6,11 +6,18 @@ globalThis.LiveTranslator ??= {};
 
 (() => {
   const [PAD, BOS, EOS, UNK] = [0, 1, 2, 3];
-  // The languages disagree on what white space is. These are Python's str.split and Unicode's White_Space.
-  const UNICODE_SPACE = "\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
-  const PYTHON_SPACES = new RegExp(`[\\x1c-\\x1f${UNICODE_SPACE}]+`, "u");
-  const SPACES = new RegExp(`[${UNICODE_SPACE}]+`, "gu");
+  // The languages disagree on what white space is. This is Python's str.split.
+  const SPACES = /[\x1c-\x1f\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/gu;
+  // As in transformer_lib/data/normalization.py.
+  const MARKS = "\\u00ad\\u061c\\u180b-\\u180d\\u180f\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060\\u2066-\\u2069";
+  const INVISIBLE = new RegExp(`[${MARKS}\\ufe00-\\ufe0f\\ufeff\\u{e0100}-\\u{e01ef}]+`, "gu");
   const WORD_START = "▁"; // written before a piece that begins a word
+  const STAND_IN = "\ufdd0"; // for a ▁ of the text itself
+
+  /** The text without invisible characters, in NFC, with single spaces between its words. */
+  function normalized(text) {
+    return text.replace(INVISIBLE, "").normalize("NFC").replace(SPACES, " ").replace(/^ | $/g, "");
+  }
 
   function upToEnd(ids) {
     const end = ids.indexOf(EOS);
@@ -28,7 +35,8 @@ globalThis.LiveTranslator ??= {};
 
     /** The text in the units that get an id. */
     pieces(text) {
-      return (this.lowercase ? text.toLowerCase() : text).split(PYTHON_SPACES).filter(Boolean);
+      const tidy = normalized(text);
+      return (this.lowercase ? tidy.toLowerCase() : tidy).split(" ").filter(Boolean);
     }
 
     encode(text) {
@@ -50,13 +58,8 @@ globalThis.LiveTranslator ??= {};
 
     /** The text in the units that get an id. */
     pieces(text) {
-      const tidy = text.normalize("NFC").replace(SPACES, " ").replace(/^ | $/g, "");
-      if (tidy === "") {
-        return [];
-      }
-      const marked = tidy.replaceAll(" ", WORD_START);
-      const whole = marked.startsWith(WORD_START) ? marked : WORD_START + marked;
-      return whole.match(/▁[^▁]*/gu).flatMap((word) => this.#joined(word));
+      const words = normalized(text).replaceAll(WORD_START, STAND_IN).split(" ").filter(Boolean);
+      return words.flatMap((word) => this.#joined(WORD_START + word));
     }
 
     encode(text) {
@@ -82,13 +85,15 @@ globalThis.LiveTranslator ??= {};
 
     decode(ids) {
       const pieces = upToEnd(ids).map((id) => this.vocabulary[id]);
-      return pieces.map((piece, i) => piece.replaceAll(WORD_START, i === 0 ? "" : " ")).join("");
+      const text = pieces.map((piece, i) => piece.replaceAll(WORD_START, i === 0 ? "" : " ")).join("");
+      return text.replaceAll(STAND_IN, WORD_START);
     }
   }
 
   /** What of the text the model cannot read, in the order of the text. */
   function unknownPieces(tokenizer, text) {
-    return tokenizer.pieces(text).filter((piece) => !tokenizer.ids.has(piece));
+    const unknown = tokenizer.pieces(text).filter((piece) => !tokenizer.ids.has(piece));
+    return unknown.map((piece) => piece.replaceAll(STAND_IN, WORD_START));
   }
 
   function makeTokenizer(saved) {

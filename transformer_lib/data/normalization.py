@@ -1,0 +1,18 @@
+"""One form for texts that a reader cannot tell apart."""
+
+import re
+import unicodedata
+
+# Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors.
+# U+200C and U+200D stay: Persian, the scripts of India and emoji need them.
+INVISIBLE = re.compile(
+    "[\u00ad\u061c\u180b-\u180d\u180f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufe00-\ufe0f\ufeff"
+    "\U000e0100-\U000e01ef]+"
+)
+
+
+def normalized(text: str) -> str:
+    """The text without invisible characters, in Unicode's form NFC, with single spaces between its words."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
+    return " ".join(text.split())
