@@ -1,12 +1,12 @@
-"""What each step of the optimisation brought to the training step, and how near the machine's limits it comes.
+"""What each saving in the training step brings, and how near the machine's limits the step comes.
 
     python benchmarks/gains.py            writes experiments/results/benchmark_gains.json
     python benchmarks/gains.py --tiny     in seconds, writes nothing
 
-The first variant has none of the library's savings; each further one adds a line to all before it, and one more leaves
-the finished loop and turns a single thing the other way. A round runs all variants once, beginning with another one
-each time, and a gain is the ratio of two times of the same round. The limits are measured on the spot:
-matrix products in float32 and bf16, and the bandwidth of a copy that is larger than any cache.
+A saving is measured against the same loop without it. The two take turns, step by step on the same batches, and a gain
+is the ratio of the two times of a turn: what slows the machine down slows down both. Batches come in two kinds,
+bucketed and as they come; each runs with one thread and with two. The limits are measured on the spot: matrix products
+in float32 and bf16, and the bandwidth of a copy that is larger than any cache.
 """
 
 import argparse
@@ -14,8 +14,8 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,39 +26,32 @@ from torch import nn
 
 from benchmarks.peers.this import Peer, training_config
 from benchmarks.run import RESULTS, load, provenance, say
-from benchmarks.work import BETAS, EPSILON, FULL, TINY, PaddedBatch, Work, check_losses, rate, ratios, training_batches
+from benchmarks.work import (
+    BETAS,
+    EPSILON,
+    FULL,
+    KINDS,
+    TINY,
+    PaddedBatch,
+    Work,
+    check_losses,
+    padding,
+    rate,
+    training_batches,
+)
 from benchmarks.worker import THREADS, threads_of
-from transformer_lib import TrainingConfig, Transformer, attention, fast, fast_stacks, training
-from transformer_lib.data import Batch
-from transformer_lib.training import train
+from transformer_lib import Transformer, fast
+from transformer_lib.training import adam, train
 
 
 def library_adam(model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer that `train`'s users get."""
-    from transformer_lib.training import adam
-
-    return adam(model, training_config())
+    return adam(model, training_config())  # pyright: ignore[reportArgumentType]
 
 
-def adam_with(**options: bool) -> Callable[[nn.Module], torch.optim.Optimizer]:
-    """PyTorch's Adam in one of its forms."""
-    return lambda model: torch.optim.Adam(model.parameters(), lr=0.0, betas=BETAS, eps=EPSILON, **options)
-
-
-@contextmanager
-def attention_written_out() -> Iterator[None]:
-    """Equation (1) as it stands in the paper, instead of the fused kernel."""
-
-    def written_out(query: Any, key: Any, value: Any, mask: Any = None, **_: Any) -> Any:
-        return attention.scaled_dot_product_attention(query, key, value, mask)[0]
-
-    with patch.object(fast, "attention", written_out):
-        yield
-
-
-def _padded_loss(forward: Any, batch: Batch, config: TrainingConfig, pad_id: int) -> torch.Tensor:
-    logits = forward(batch.source, batch.target_input)
-    return fast.token_losses(logits, batch.target_output, config.epsilon_ls, pad_id).sum()
+def pytorchs_adam(model: nn.Module) -> torch.optim.Optimizer:
+    """Adam as PyTorch makes it by default."""
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=BETAS, eps=EPSILON)
 
 
 class _LossByAutograd:
@@ -68,16 +61,6 @@ class _LossByAutograd:
         log_probabilities = logits.float().log_softmax(dim=-1)
         right_token = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
         return -(1 - epsilon_ls) * right_token - epsilon_ls * log_probabilities.mean(dim=-1)
-
-
-def logits_at_padding_too() -> AbstractContextManager[Any]:
-    """Logits for every position of the batch, as most loops have it."""
-    return patch.object(training, "batch_loss", _padded_loss)
-
-
-def padding_in_the_layers() -> AbstractContextManager[Any]:
-    """Layers that compute padding as they do words."""
-    return patch.object(fast_stacks, "leaves_padding_out", lambda *_: False)
 
 
 def loss_by_autograd() -> AbstractContextManager[Any]:
@@ -90,111 +73,89 @@ def pytorchs_dropout() -> AbstractContextManager[Any]:
     return patch.object(fast.Dropout, "forward", nn.Dropout.forward)
 
 
-def all_of(*contexts: Callable[[], AbstractContextManager[Any]]) -> Callable[[], AbstractContextManager[Any]]:
-    """These contexts at once."""
-
-    @contextmanager
-    def together() -> Iterator[None]:
-        with ExitStack() as stack:
-            for context in contexts:
-                stack.enter_context(context())
-            yield
-
-    return together
+def always_the_kernel() -> AbstractContextManager[Any]:
+    """PyTorch's fused attention in bf16, too."""
+    return patch.object(fast, "WRITTEN_OUT", 0)
 
 
 @dataclass(frozen=True)
-class Variant:
+class Loop:
     """One form of the library's training step.
 
     Args:
-        context: entered around every step of this variant.
-        optimizer: makes the optimizer of its model.
-        bf16: train with TrainingConfig(precision="bf16").
+        context: entered around every step.
+        optimizer: makes the optimizer of the model.
     """
 
-    name: str
-    context: Callable[[], AbstractContextManager[None]] = nullcontext
-    optimizer: Callable[[nn.Module], torch.optim.Optimizer] = library_adam
     bf16: bool = False
+    context: Callable[[], AbstractContextManager[Any]] = nullcontext
+    optimizer: Callable[[nn.Module], torch.optim.Optimizer] = library_adam
 
 
-PLAIN_ADAM = adam_with(foreach=False, fused=False)
-# The first is the base. Each "+" adds to all before it; the others turn one thing the other way in the finished loop.
-VARIANTS = (
-    Variant(
-        "plain", all_of(padding_in_the_layers, pytorchs_dropout, loss_by_autograd, logits_at_padding_too), PLAIN_ADAM
-    ),
-    Variant(
-        "+ logits at real tokens alone", all_of(padding_in_the_layers, pytorchs_dropout, loss_by_autograd), PLAIN_ADAM
-    ),
-    Variant("+ gradient of the loss in closed form", all_of(padding_in_the_layers, pytorchs_dropout), PLAIN_ADAM),
-    Variant("+ dropout from 16 bits a decision", padding_in_the_layers, PLAIN_ADAM),
-    Variant("+ Adam in one kernel", padding_in_the_layers),
-    Variant("+ layers at real tokens alone"),
-    Variant("+ bf16 autocast", bf16=True),
-    Variant("attention written out, float32", attention_written_out),
-)
+FLOAT, HALF = Loop(), Loop(bf16=True)
+# Name → the loop with the saving, and without it.
+SAVINGS = {
+    "gradient of the loss in closed form, float32": (FLOAT, Loop(context=loss_by_autograd)),
+    "gradient of the loss in closed form, bf16": (HALF, Loop(True, loss_by_autograd)),
+    "dropout from 16 bits a decision, float32": (FLOAT, Loop(context=pytorchs_dropout)),
+    "dropout from 16 bits a decision, bf16": (HALF, Loop(True, pytorchs_dropout)),
+    "attention written out, bf16": (HALF, Loop(True, always_the_kernel)),
+    "Adam in one kernel, float32": (FLOAT, Loop(optimizer=pytorchs_adam)),
+    "bf16 instead of float32": (HALF, FLOAT),
+}
 
 
 class Run(Peer):
-    """One variant with a model of its own, whose steps are those of `train`."""
+    """A loop with a model of its own, whose steps are those of `train`."""
 
-    def __init__(self, variant: Variant, work: Work):
+    model: Transformer
+
+    def __init__(self, loop: Loop, work: Work):
         torch.manual_seed(work.seed)
-        super().__init__(work.shape, bf16=variant.bf16)
-        self.variant, self.done, self.losses = variant, 0, []
-        self.model: Transformer
-        config = training_config(variant.bf16)
-        self.steps = train(self.model, variant.optimizer(self.model), self._fed(), config)
+        super().__init__(work.shape, bf16=loop.bf16)
+        self.loop, self.done, self.losses = loop, 0, []
+        self.steps = train(self.model, loop.optimizer(self.model), self._fed(), training_config(loop.bf16))
 
     def step(self, batches: list[PaddedBatch]) -> float:
         """Seconds of the next step."""
         batch = batches[self.done % len(batches)]
         self.done += 1
         start = time.perf_counter()
-        with self.variant.context():
+        with self.loop.context():
             self.losses.append(self.train_step(batch, rate(self.done, self.shape.d_model)))
         return time.perf_counter() - start
 
 
-def measure(variants: tuple[Variant, ...], work: Work) -> dict[str, Any]:
-    """Seconds of a step for every variant and round, and how much slower or faster than the first variant."""
+def gain(loops: tuple[Loop, Loop], work: Work, turns: int) -> dict[str, Any]:
+    """Seconds of a step with the saving, and how many times as long one without it takes."""
     batches = training_batches(work)
-    runs, left_out = {}, {}
-    for variant in variants:
-        try:
-            run = Run(variant, work)
-            for _ in range(work.warm_up):
-                run.step(batches)
-            check_losses(run.losses)
-            runs[variant.name] = run
-        except (AttributeError, RuntimeError) as error:
-            left_out[variant.name] = f"{type(error).__name__}: {error}"
-            say(f"{variant.name} is left out: {error}")
-    rounds: dict[str, list[float]] = {name: [] for name in runs}
-    loads = []
-    for number in range(work.rounds):
-        loads.append(load())
-        order = list(runs)
-        first = number % len(order)
-        for name in order[first:] + order[:first]:
-            runs[name].step(batches)  # gets caches going
-            seconds = [runs[name].step(batches) for _ in range(work.steps)]
-            rounds[name].append(statistics.fmean(seconds))
-        shown = ", ".join(f"{name} {values[-1]:.3g} s" for name, values in rounds.items())
-        say(f"round {number + 1} of {work.rounds}, load {loads[-1]}: {shown}")
-    base = rounds[variants[0].name]
-    summaries = {
-        name: {
-            "seconds": statistics.median(values),
-            "rounds": values,
-            "time_over_base": ratios(values, base),
-            "last_loss": runs[name].losses[-1],
-        }
-        for name, values in rounds.items()
-    }
-    return {"base": variants[0].name, "variants": summaries, "left_out": left_out, "loads": loads}
+    with_it, without = (Run(loop, work) for loop in loops)
+    seconds, times_as_long = [], []
+    for turn in range(-work.warm_up, turns):
+        order = (with_it, without) if turn % 2 else (without, with_it)
+        taken = {run: run.step(batches) for run in order}
+        if turn >= 0:
+            seconds.append(taken[with_it])
+            times_as_long.append(taken[without] / taken[with_it])
+    for run in (with_it, without):
+        check_losses(run.losses)
+    low, median, high = statistics.quantiles(times_as_long, n=4)
+    return {"seconds": statistics.median(seconds), "median": median, "quartiles": [low, high], "turns": turns}
+
+
+def measure(work: Work, threads: tuple[int, ...], turns: int) -> list[dict[str, Any]]:
+    """Every saving, on both kinds of batches, with each number of threads."""
+    gains = []
+    for kind, spread in KINDS.items():
+        of_kind = replace(work, spread=spread)
+        for count in threads:
+            torch.set_num_threads(count)
+            for saving, loops in SAVINGS.items():
+                place = {"saving": saving, "batches": kind, "threads": count}
+                before = load()
+                gains.append(place | gain(loops, of_kind, turns) | {"load": before})
+                say(f"  {gains[-1]}")
+    return gains
 
 
 def roofline(work: Work, tiny: bool = False) -> dict[str, Any]:
@@ -235,11 +196,12 @@ def _best(run: Callable[[], object]) -> float:
 
 def table(result: dict[str, Any]) -> str:
     """The result as Markdown."""
-    lines = ["| variant | seconds a step | time against the plain loop (rounds) |", "| --- | ---: | ---: |"]
-    for name, variant in result["variants"].items():
-        over = variant["time_over_base"]
+    lines = ["| saving | batches | threads | times as long without it (quartiles) |", "| --- | --- | ---: | ---: |"]
+    for found in result["gains"]:
+        low, high = found["quartiles"]
+        share = f"{found['batches']}, {result['padding'][found['batches']]:.0%} padding"
         lines.append(
-            f"| {name} | {variant['seconds']:.3f} | {over['median']:.2f} ({over['min']:.2f}–{over['max']:.2f}) |"
+            f"| {found['saving']} | {share} | {found['threads']} | {found['median']:.2f} ({low:.2f}–{high:.2f}) |"
         )
     limits = result["roofline"]
     lines += ["", "| matrix product | float32, GFLOP/s | bf16, GFLOP/s |", "| --- | ---: | ---: |"]
@@ -248,22 +210,25 @@ def table(result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure the limits and the variants; write; print."""
+    """Measure the limits and the savings; write; print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="at tiny sizes, in seconds")
     parser.add_argument(
         "--output", type=Path, help="default: benchmark_gains.json of the experiments; none with --tiny"
     )
-    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--turns", type=int)
     arguments = parser.parse_args()
-    work = TINY if arguments.tiny else FULL
-    work = replace(work, rounds=arguments.rounds or work.rounds)
-    torch.set_num_threads(threads_of("tiny") if arguments.tiny else THREADS)
+    work = TINY if arguments.tiny else replace(FULL, warm_up=2)
+    threads = (threads_of("tiny"),) if arguments.tiny else tuple(range(1, THREADS + 1))
+    torch.set_num_threads(threads[-1])
     provenance(work.seed, 0.0)  # notes the commit now
     start = time.perf_counter()
-    limits = roofline(work, arguments.tiny)
-    what = {"what": "what each saving in the training step brings, and the machine's limits"}
-    result = what | measure(VARIANTS, work) | {"roofline": limits}
+    result = {
+        "what": "what each saving in the training step brings, and the machine's limits",
+        "roofline": roofline(work, arguments.tiny),
+        "padding": {kind: padding(training_batches(replace(work, spread=spread))) for kind, spread in KINDS.items()},
+        "gains": measure(work, threads, arguments.turns or (4 if arguments.tiny else 15)),
+    }
     result |= provenance(work.seed, time.perf_counter() - start)
     if arguments.output or not arguments.tiny:
         path = arguments.output or RESULTS / "benchmark_gains.json"

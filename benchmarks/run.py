@@ -202,19 +202,16 @@ def summary(task: str, measured: dict[str, Rates]) -> dict[str, Any]:
 
 
 def run_cpu(bench: Bench) -> dict[str, Any]:
-    """Training, then decoding in its three forms."""
+    """Training on both kinds of batches, then decoding in its three forms."""
     from benchmarks.peers import PEERS
+    from benchmarks.work import KINDS
 
-    say("training: every peer starts and warms up")
     threads = (1,) if "tiny" in bench.options else (1, 2)
-    workers, about = bench.start("train", [name for name, peer in PEERS.items() if "train" in peer.tasks])
-    rates = bench.measure("train", workers, threads)
-    ends = bench.finish(workers)
-    rates = {name: values for name, values in rates.items() if name in ends}
-    tasks = {"train": summary("train", rates)}
-    for name in rates:
-        tasks["train"]["peers"][name] |= ends[name]
-    check_alike(about)
+    sizes, tasks, about = list(bench.options), {}, {}
+    for kind in KINDS:
+        bench.options = [*sizes, "--batches", kind]
+        tasks[f"train, {kind}"], about = run_training(bench, threads, kind)
+    bench.options = sizes
     say("decoding: every peer starts")
     workers, decoders = bench.start("decode", [name for name, peer in PEERS.items() if "greedy" in peer.tasks])
     for task in ("greedy", "single", "beam"):
@@ -225,9 +222,25 @@ def run_cpu(bench: Bench) -> dict[str, Any]:
     return {"tasks": tasks, "about": decoders | about}
 
 
+def run_training(bench: Bench, threads: tuple[int, ...], kind: str) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Training on one kind of batches, and what every peer said of itself."""
+    from benchmarks.peers import PEERS
+
+    say(f"training, batches {kind}: every peer starts and warms up")
+    workers, about = bench.start("train", [name for name, peer in PEERS.items() if "train" in peer.tasks])
+    rates = bench.measure("train", workers, threads)
+    ends = bench.finish(workers)
+    check_alike(about)
+    task = summary("train", {name: values for name, values in rates.items() if name in ends})
+    for name in task["peers"]:
+        task["peers"][name] |= ends[name] | {"losses": about[name]["losses"]}
+    shares = {told["padding"] for told in about.values()}
+    return task | {"padding": max(shares, default=None)}, about
+
+
 def check_alike(about: dict[str, dict[str, Any]]) -> None:
     """The same batches everywhere: as many target tokens, logits of one shape."""
-    for key in ("target_tokens", "logits_shape"):
+    for key in ("target_tokens", "logits_shape", "padding"):
         answers = {json.dumps(told[key]) for told in about.values()}
         if len(answers) > 1:
             raise SystemExit(f"{key} differs between the peers: { {n: t[key] for n, t in about.items()} }")

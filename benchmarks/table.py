@@ -12,7 +12,9 @@ TITLES = {
     "ctranslate2": "CTranslate2",
 }
 HEADINGS = {
-    "train": "Training",
+    "train, bucketed": "Training, bucketed batches: {padding:.0%} padding",
+    "train, as they come": "Training, batches as they come: {padding:.0%} padding",
+    "train": "Training, batches as they come",  # of a result from before there were two kinds
     "greedy": "Greedy decoding, {sentences} sentences together",
     "single": "Greedy decoding, one sentence at a time",
     "beam": "Beam search, {beam_size} candidates, {beam_sentences} sentences together",
@@ -27,7 +29,9 @@ def title(name: str) -> str:
 
 def table(result: dict[str, Any]) -> str:
     """Everything a reader of the result wants to see."""
-    parts = [_gpu(result)] if "shapes" in result else [_task(result, task) for task in HEADINGS]
+    parts = (
+        [_gpu(result)] if "shapes" in result else [_task(result, task) for task in HEADINGS if task in result["tasks"]]
+    )
     parts += [_notes(result), _missing(result), _where(result)]
     return "\n\n".join(filter(None, parts))
 
@@ -44,18 +48,19 @@ def _ratio(ratio: dict[str, float] | None) -> str:
 def _task(result: dict[str, Any], task: str) -> str:
     measured, about = result["tasks"][task], result["about"]
     header = ["", "version", "threads", measured["unit"], f"ratio to {title(measured['base'])} (rounds)"]
-    if task == "train":
+    training = task.startswith("train")
+    if training:
         header += ["peak memory, GB", "parameters", "loss, first → last"]
     rows = []
     for name, peer in sorted(measured["peers"].items(), key=lambda item: -item[1]["median"]):
         median = f"{peer['median']:,.0f}" if peer["median"] >= 100 else f"{peer['median']:.1f}"
         row = [title(name), about[name]["version"], str(peer["threads"]), median, _ratio(peer["ratio"])]
-        if task == "train":
+        if training:
             memory = f"{peer['peak_memory_gb']:.2f}" if "peak_memory_gb" in peer else "–"
-            losses = f"{about[name]['losses'][0]:.2f} → {peer['last_loss']:.2f}"
+            losses = f"{peer.get('losses', about[name].get('losses'))[0]:.2f} → {peer['last_loss']:.2f}"
             row += [memory, f"{about[name]['parameters']:,}", losses]
         rows.append(row)
-    return f"**{HEADINGS[task].format(**result['work'])}**\n\n{_rows(header, rows)}"
+    return f"**{HEADINGS[task].format(**result['work'], padding=measured.get('padding'))}**\n\n{_rows(header, rows)}"
 
 
 def _gpu(result: dict[str, Any]) -> str:

@@ -70,6 +70,8 @@ TINY = Work(
     beam_sentences=2,
     decode_length=6,
 )
+# The most by which lengths differ in a batch: sentences of like length, as toolkits make them, and all lengths, padded.
+KINDS: dict[str, int | None] = {"bucketed": 4, "as they come": None}
 # The paper's batches, of about 25,000 target tokens in sentences of like length.
 GPU = Work(target_tokens=25_000, lengths=(10, 60), spread=4, warm_up=8, steps=10, rounds=5)
 GPU_SHAPES = {
@@ -118,6 +120,12 @@ def _batch(work: Work, generator: random.Random) -> PaddedBatch:
         sources.append(_sentence(work, other, generator))
     inputs = [[BOS, *target[:-1]] for target in targets]
     return PaddedBatch(_padded(sources), _padded(inputs), _padded(targets), sum(map(len, targets)))
+
+
+def padding(batches: Sequence[PaddedBatch]) -> float:
+    """The share of the cells of both sides that hold no word."""
+    sides = [side for batch in batches for side in (batch.source, batch.target_output)]
+    return sum(int((side == PAD).sum()) for side in sides) / sum(side.numel() for side in sides)
 
 
 def sources_to_decode(work: Work, count: int) -> Tensor:

@@ -1,6 +1,6 @@
 """A process that holds one peer, waits for commands on its standard input and answers on its standard output.
 
-    python benchmarks/worker.py PEER train|decode [--size full|tiny|base|big] [--device cpu] [--batch-tokens N]
+    python benchmarks/worker.py PEER train|decode [--size full|tiny|base|big] [--batches KIND] [--device cpu]
 
 Commands and answers are lines of JSON. `run.py` commands one worker at a time, so no two compute at once.
 """
@@ -21,12 +21,14 @@ from benchmarks.peers import PEERS, open_peer, version_of
 from benchmarks.peers.this import model_config
 from benchmarks.work import (
     FULL,
+    KINDS,
     PAD,
     TINY,
     Work,
     check_generated,
     check_logits,
     check_losses,
+    padding,
     rate,
     sources_to_decode,
     training_batches,
@@ -93,6 +95,7 @@ class Training:
             "logits_shape": shape,
             "losses": [round(loss, 4) for loss in self.losses],
             "target_tokens": target_tokens,
+            "padding": padding(self.batches),
             "flops_per_target_token": flops / target_tokens,
         }
 
@@ -168,6 +171,8 @@ def serve(arguments: argparse.Namespace, commands: TextIO, answer: Callable[[dic
         try:
             if command["do"] == "prepare":
                 work = work_of(arguments.size, arguments.batch_tokens)
+                if arguments.batches:
+                    work = replace(work, spread=KINDS[arguments.batches])
                 if PEERS[arguments.peer].bf16 and arguments.size == "full" and not bf16_at_speed():
                     raise RuntimeError("this processor has no instructions for bf16, and a step takes minutes without")
                 peer = open_peer(arguments.peer, work.shape, arguments.device)
@@ -197,6 +202,7 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch-tokens", type=int)
+    parser.add_argument("--batches", choices=KINDS)
     arguments = parser.parse_args()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what the peer prints goes to standard error

@@ -24,7 +24,6 @@ from benchmarks.work import FULL, TINY, Work, training_batches
 from transformer_lib import Transformer
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import Batch
-from transformer_lib.fast import speed_up
 from transformer_lib.training import adam, batch_loss
 from workshop.lab.provenance import provenance, write_result
 
@@ -44,7 +43,6 @@ def prepared(work: Work) -> tuple[Transformer, torch.optim.Optimizer, list[Batch
     """Model, optimizer and batches of the benchmark."""
     torch.manual_seed(0)
     model = Transformer(model_config(work.shape)).train()
-    speed_up(model)  # as `train` does
     optimizer = adam(model, TrainingConfig())
     for group in optimizer.param_groups:
         group["lr"] = 1e-4

@@ -1,7 +1,9 @@
 """Attention: equation (1), several heads of it side by side, and its additive rival."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .config import check_positive
+from .fast import formula_is_faster
 from .shapes import Attended, HeadsKey, HeadsValue, Key, KeyStates, Mask, Query, QueryStates, Value, Weights
 
 
@@ -110,10 +113,6 @@ class MultiHeadAttention(nn.Module):
         self.key_projection = nn.Linear(d_model, num_heads * d_k, bias)
         self.value_projection = nn.Linear(d_model, num_heads * d_v, bias)
         self.output_projection = nn.Linear(num_heads * d_v, d_model, bias)
-        # Set by record_attention.
-        self.recorder: Callable[[Tensor], None] | None = None
-        # Equation (1) in one kernel of PyTorch, which never stores the weights.
-        self.kernel: Callable[..., Tensor] = F.scaled_dot_product_attention
 
     def forward(
         self,
@@ -158,19 +157,18 @@ class MultiHeadAttention(nn.Module):
         """The rest of forward, from keys and values projected already."""
         # (batch, heads, queries, d_k)
         heads_query = self._split(self.query_projection(query))
-        if self.recorder is None:
+        watch = watcher()
+        arrays = heads_query, heads_key, heads_value, mask
+        if watch or formula_is_faster(heads_query, heads_key):
+            heads, weights = scaled_dot_product_attention(*arrays)
+            if watch:
+                watch(self, weights.detach())
+        else:
             if mask is not None:
                 queries = heads_query.shape[:-1]
                 check_mask(mask, torch.Size((*queries, heads_key.size(-2))))
-            heads = self.kernel(heads_query, heads_key, heads_value, mask)
-        else:
-            heads, weights = scaled_dot_product_attention(
-                heads_query,
-                heads_key,
-                heads_value,
-                mask,
-            )
-            self.recorder(weights.detach())
+            # Equation (1) in one kernel, which never stores the weights.
+            heads = F.scaled_dot_product_attention(*arrays)
         # (batch, queries, heads · d_v), then (batch, queries, d_model)
         concatenated = heads.transpose(1, 2).flatten(2)
         return self.output_projection(concatenated)
@@ -180,6 +178,37 @@ class MultiHeadAttention(nn.Module):
         states: Float[Tensor, "batch length width"],
     ) -> Float[Tensor, "batch heads length width_per_head"]:
         return states.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+
+Watch = Callable[[MultiHeadAttention, Tensor], None]
+_watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
+
+
+@contextmanager
+def watch_attention(watch: Watch) -> Iterator[None]:
+    """Call watch(attention, weights) at every multi-head attention inside the `with` block, in this thread alone.
+
+    The weights, (batch, heads, queries, keys), carry no gradient. Blocks nest: each one is called. A model that
+    torch.compile has compiled calls none.
+    """
+    outer = _watch.get()
+
+    def watch_both(attention: MultiHeadAttention, weights: Tensor) -> None:
+        watch(attention, weights)
+        if outer:
+            outer(attention, weights)
+
+    _watch.set(watch_both)
+    try:
+        yield
+    finally:
+        _watch.set(outer)
+
+
+def watcher() -> Watch | None:
+    """Who wants to see the weights in this thread; None: nobody."""
+    # torch.compile cannot look up a context variable.
+    return None if torch.compiler.is_dynamo_compiling() else _watch.get()
 
 
 class AdditiveAttention(nn.Module):

@@ -1,14 +1,17 @@
 """The decoder with a key–value cache: a step passes the newest token alone through the layers."""
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
+import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
+from .attention import MultiHeadAttention
 from .layers import DecoderLayer
 from .masks import padding_mask
 from .shapes import CrossMask, HeadsKey, HeadsValue, Memory, PastMask, QueryStates, SourceIds
-from .transformer import Transformer
+from .transformer import Decoder, Transformer
 
 
 class LayerCache:
@@ -102,14 +105,61 @@ class DecoderCache:
             layer.keep(rows)
 
 
-def start_decoding(model: Transformer, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache:
+class Rereading:
+    """The step of a model with parts of the reader's own: it reads the whole text again, by `model(source, text)`."""
+
+    def __init__(self, model: Transformer, source: SourceIds):
+        self.model, self.source = model, source
+        self.cells = source.new_empty(len(source), 0)  # (batch, cells): the tokens of all steps, beam beside beam
+        self.length = 0
+
+    def next_logits(
+        self, tokens: Int[Tensor, "batch beams"], mask: PastMask | None = None
+    ) -> Float[Tensor, "batch beams vocabulary"]:
+        """As DecoderCache.next_logits."""
+        self.cells, self.length = torch.cat([self.cells, tokens], dim=1), self.length + 1
+        texts = self.cells
+        if mask is not None:  # of each candidate one cell a step
+            texts = texts.unsqueeze(1).expand(mask[:, 0].shape)[mask[:, 0]].view(-1, self.length)
+        sources = self.source.repeat_interleave(tokens.size(1), dim=0)
+        return self.model(sources, texts)[:, -1].unflatten(0, tokens.shape)
+
+    def keep(self, rows: Tensor) -> None:
+        """Drop all other sentences of the batch."""
+        self.source, self.cells = self.source[rows], self.cells[rows]
+
+
+def start_decoding(model: Transformer, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache | Rereading:
     """Encode the source, and make room for `limit` steps of `beams` candidates each.
 
-    A model of `fast_cache.speed_up_decoding` decodes with the quicker cache of fast_cache.py.
+    A step computes what `model(source, text)` does. It has no cache, and reads the text so far again, where a forward
+    that the cache does not call is the reader's own or has a hook.
 
     Raises:
         ValueError: as Transformer.encode does.
     """
-    if model.decoder_cache is not None:
-        return model.decoder_cache(model, source, limit, beams)
-    return DecoderCache(model, source, model.encode(source), limit, beams)
+    model = getattr(model, "_orig_mod", model)  # of a compiled model, the model
+    if takes_cache(model):
+        return DecoderCache(model, source, model.encode(source), limit, beams)
+    return Rereading(model, source)
+
+
+def takes_cache(model: Transformer) -> bool:
+    """Whether every forward that the cache leaves out is the library's, without hooks."""
+    parts: list[tuple[Any, type[nn.Module]]] = [(model, Transformer), (model.decoder, Decoder)]
+    for layer in getattr(model.decoder, "layers", ()):
+        attentions = [getattr(layer, name, None) for name in ("self_attention", "cross_attention")]
+        parts += [(layer, DecoderLayer), *((attention, MultiHeadAttention) for attention in attentions)]
+    return is_own(model.decode, Transformer.decode) and all(
+        isinstance(part, kind) and is_own(part.forward, kind.forward) and not has_hooks(part) for part, kind in parts
+    )
+
+
+def is_own(method: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    """Whether the method is this function of its class: no subclass and no instance has replaced it."""
+    return getattr(method, "__func__", None) is function
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether anybody has registered a hook on its forward."""
+    return bool(module._forward_hooks or module._forward_pre_hooks)

@@ -176,7 +176,7 @@ def beam_hypotheses(
     with evaluation_mode(model):
         limits = length_limits(model, source, max_length)
         cache = start_decoding(model, source, int(limits.max()), beam_size)
-        beam = _Beam(model.config, limits, beam_size, cache.positions.dtype)
+        beam = _Beam(model.config, limits, beam_size, next(model.parameters()).dtype)
         while len(beam.rows) > 0:
             newest = beam.tokens[:, :, -1]  # (open sentences, beam)
             logits = cache.next_logits(newest, beam.mask())

@@ -30,10 +30,10 @@ def r_drop_loss(
     Differs from the paper, whose loss is loss_1.
     """
     # Both passes are one batch of twice the size: its dropout differs.
-    target = batch.target_output.repeat(2, 1).flatten()
-    real = (target != pad_id).nonzero()[:, 0]  # (2 · real tokens)
+    target = batch.target_output.repeat(2, 1)
+    real = target != pad_id
     twice = batch.source.repeat(2, 1), batch.target_input.repeat(2, 1)
-    logits = forward(*twice, real)  # (2 · real tokens, vocabulary)
+    logits = forward(*twice)[real]  # (2 · real tokens, vocabulary)
     losses = token_losses(logits, target[real], epsilon_ls, pad_id)
     log_p = logits.float().log_softmax(dim=-1)
     first, second = log_p.chunk(2)  # (real tokens, vocabulary)

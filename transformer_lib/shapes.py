@@ -30,6 +30,4 @@ Memory = Float[Tensor, "batch source d_model"]
 SourceIds = Int[Tensor, "batch source"]
 TargetIds = Int[Tensor, "batch target"]
 Logits = Float[Tensor, "batch target vocabulary"]
-TokenIndices = Int[Tensor, " tokens"]  # in the flattened target: sentence · width + position
-TokenLogits = Float[Tensor, "tokens vocabulary"]
 Scalar = Float[Tensor, ""]

@@ -4,6 +4,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from .config import TrainingConfig, TransformerConfig, check_positive
 from .data.batches import Batch, Ids, batch_plan, check_special_ids, make_batch
-from .fast import speed_up, token_losses
+from .fast import token_losses
 from .r_drop import r_drop_loss
 from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
@@ -105,7 +106,6 @@ def train(
         limit = f"{world_size} processes; give at least {world_size}"
         problem = f"accumulate = {config.accumulate}"
         raise ValueError(f"{problem} is too small for {limit}")
-    speed_up(model)
     parallel = replica(model)
     forward = parallel
     if config.compile:
@@ -124,18 +124,19 @@ def train(
             group["lr"] = rate
         model.train()
         optimizer.zero_grad()
-        # Dropout depends on nothing that came before, so a resumed run repeats
-        # it; each rank has its own.
-        torch.manual_seed(hash((config.seed, step_num, rank)) % 2**32)
         losses = []
         own_batches = step_batches[rank::world_size]
-        for i, batch in enumerate(own_batches, start=1):
-            with gradient_sync(parallel, now=i == len(own_batches)):
-                nats = batch_loss(forward, batch.to(device), config, pad_id)
-                loss = nats / target_tokens
-                # The synchronized gradient is the mean over the processes.
-                (loss * world_size).backward()
-            losses.append(loss.detach())
+        # Dropout depends on nothing that came before, so a resumed run repeats
+        # it; each rank has its own.
+        with seeded(hash((config.seed, step_num, rank)) % 2**32, device):
+            for i, batch in enumerate(own_batches, start=1):
+                with gradient_sync(parallel, now=i == len(own_batches)):
+                    given = batch.to(device)
+                    nats = batch_loss(forward, given, config, pad_id)
+                    loss = nats / target_tokens
+                    # The synchronized gradient is the mean over the processes.
+                    (loss * world_size).backward()
+                losses.append(loss.detach())
         total = sum_over_processes(torch.stack(losses).sum())
         step_loss = total.item()  # waits for the device
         if not math.isfinite(step_loss):
@@ -149,28 +150,32 @@ def train(
         yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
 
 
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Draw from this seed inside the block; afterwards the caller's own random numbers go on as before it."""
+    cards = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(cards):
+        torch.manual_seed(seed)
+        yield
+
+
 def batch_loss(
     forward: Callable[..., Tensor],
     batch: Batch,
     config: TrainingConfig,
     pad_id: int,
 ) -> Scalar:
-    """The sum of the smoothed losses of all real target tokens, in nats.
-
-    At padding no logits are computed.
-    """
-    target = batch.target_output.flatten()  # (batch · target)
-    real = (target != pad_id).nonzero()[:, 0]  # (real tokens): their indices
+    """The sum of the smoothed losses of all real target tokens, in nats."""
     half = config.precision == "bf16"
     # Where autocast is on, it chooses bfloat16 for matrix products alone.
-    with torch.autocast(target.device.type, torch.bfloat16, enabled=half):
+    device_type = batch.source.device.type
+    with torch.autocast(device_type, torch.bfloat16, enabled=half):
         if config.r_drop:
             rest = (config.epsilon_ls, config.r_drop, pad_id)
             return r_drop_loss(forward, batch, *rest)
-        # (real tokens, vocabulary)
-        logits = forward(batch.source, batch.target_input, real)
-        losses = token_losses(logits, target[real], config.epsilon_ls, pad_id)
-        return losses.sum()
+        logits = forward(batch.source, batch.target_input)
+        target, epsilon_ls = batch.target_output, config.epsilon_ls
+        return token_losses(logits, target, epsilon_ls, pad_id).sum()
 
 
 def epochs(

@@ -1,17 +1,17 @@
 """The encoder, the decoder and the whole model; its size; and the weights of its attention."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .attention import MultiHeadAttention
+from .attention import MultiHeadAttention, watch_attention
 from .config import TransformerConfig
 from .embeddings import TokenEmbedding, check_ids
+from .fast import Dropout
 from .layers import DecoderLayer, EncoderLayer
 from .masks import causal_mask, padding_mask
 from .positional_encoding import LearnedPositions, SinusoidalPositions
@@ -26,9 +26,11 @@ from .shapes import (
     SourceMask,
     States,
     TargetIds,
-    TokenIndices,
-    TokenLogits,
 )
+
+# Of an attention in the model: stack, number and role; and what stands inside a module around it.
+PLACE = re.compile(r"(?:^|\.)(encoder|decoder)\.layers\.(\d+)\.(self|cross)_attention(\..+)?$")
+UNCLEAR = "a place in a layer needs one MultiHeadAttention of its own, in a model that is not compiled"
 
 
 def final_norm(config: TransformerConfig) -> nn.Module:
@@ -94,10 +96,7 @@ class Transformer(nn.Module):
             None if config.tied_output else TokenEmbedding(config.vocabulary_size, config.d_model)
         )
         self.output_bias = nn.Parameter(torch.zeros(config.vocabulary_size)) if config.output_bias else None
-        self.dropout = nn.Dropout(config.p_drop)
-        self.decoder_cache: Callable[..., Any] | None = (
-            None  # None: cache.DecoderCache; fast_cache.py has a quicker one
-        )
+        self.dropout = Dropout(config.p_drop)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         for module in self.modules():  # The paper names no initialisation; Glorot's is that of the authors' own code.
@@ -106,20 +105,13 @@ class Transformer(nn.Module):
                 if module.bias is not None:
                     nn.init.zeros_(module.bias)
 
-    def forward(
-        self, source: SourceIds, target_input: TargetIds, token_indices: TokenIndices | None = None
-    ) -> Logits | TokenLogits:
+    def forward(self, source: SourceIds, target_input: TargetIds) -> Logits:
         """The logits of the token after each position of target_input.
-
-        Args:
-            token_indices: into target_input.flatten(), of the tokens whose logits are wanted: (tokens, vocabulary).
-                None: all, (batch, target, vocabulary). They are chosen here, and not by the caller, because
-                DistributedDataParallel wraps this method alone.
 
         Raises:
             ValueError: ids outside the vocabulary, batches of different sizes, a source of padding alone.
         """
-        return self.decode(target_input, self.encode(source), source, token_indices)
+        return self.decode(target_input, self.encode(source), source)
 
     def encode(self, source: SourceIds) -> Memory:
         """The encoder's output, a vector for each source token.
@@ -138,8 +130,7 @@ class Transformer(nn.Module):
         target_input: TargetIds,
         memory: Memory,
         source: SourceIds,
-        token_indices: TokenIndices | None = None,
-    ) -> Logits | TokenLogits:
+    ) -> Logits:
         """Logits from the memory of `source` and the target so far.
 
         Arguments and errors are those of forward.
@@ -165,8 +156,6 @@ class Transformer(nn.Module):
         source_mask = padding_mask(source, pad_id)  # (batch, 1, 1, source)
         embedded = self.embed(target_input, self.embedding)
         states = self.decoder(embedded, memory, target_mask, source_mask)
-        if token_indices is not None:
-            states = states.flatten(0, 1)[token_indices]
         return self.logits(states)
 
     def logits(
@@ -233,37 +222,50 @@ def count_parameters(model_or_config: nn.Module | TransformerConfig) -> int:
 
 
 @contextmanager
-def record_attention(model: Transformer) -> Iterator[dict[str, Float[Tensor, "batch heads queries keys"]]]:
-    """Keep the weights of every layer and head of the forward passes inside the `with` block.
+def record_attention(model: nn.Module) -> Iterator[dict[str, Float[Tensor, "batch heads queries keys"]]]:
+    """Keep the weights of every layer and head of the forward passes inside the `with` block, in this thread alone.
 
     Yields:
         a dict that holds, after a forward pass, (batch, heads, queries, keys) under the keys
         `encoder.{i}.self`, `decoder.{i}.self` and `decoder.{i}.cross`; a later pass overwrites an earlier one.
+
+    Raises:
+        ValueError: as named_attentions does.
     """
+    names = {attention: name for name, attention in named_attentions(model)}
     weights: dict[str, Tensor] = {}
-    attentions = dict(named_attentions(model))
-    before = {name: attention.recorder for name, attention in attentions.items()}
 
-    def record(name: str, recorded: Tensor) -> None:
-        weights[name] = recorded
-        if outer := before[name]:  # a recorder around this one gets the weights, too
-            outer(recorded)
+    def record(attention: MultiHeadAttention, recorded: Tensor) -> None:
+        if attention in names:  # another model may run inside the block
+            weights[names[attention]] = recorded
 
-    for name, attention in attentions.items():
-        attention.recorder = partial(record, name)
-    try:
+    with watch_attention(record):
         yield weights
-    finally:
-        for name, attention in attentions.items():
-            attention.recorder = before[name]
 
 
-def named_attentions(model: Transformer) -> Iterator[tuple[str, MultiHeadAttention]]:
-    """Every attention of the model under the key that record_attention gives its weights."""
-    for name, module in model.named_modules():
+def named_attentions(model: nn.Module) -> list[tuple[str, MultiHeadAttention]]:
+    """Every attention of the model under the key that record_attention gives its weights.
+
+    A module around an attention, as `decoder.layers.0.cross_attention`, leaves it its key.
+
+    Raises:
+        ValueError: two attentions in one place, one in two, one elsewhere, a place with none, or a compiled model,
+            which shows nobody its weights; the message names the place.
+    """
+    found: dict[str, MultiHeadAttention] = {}
+    places = set()
+    for path, module in model.named_modules(remove_duplicate=False):
+        place = PLACE.search(path)
+        name = f"{place[1]}.{place[2]}.{place[3]}" if place else path
+        if place and not place[4]:
+            places.add(name)
         if isinstance(module, MultiHeadAttention):
-            stack, _, i, role = name.split(".")[-4:]  # as in decoder.layers.0.cross_attention
-            yield f"{stack}.{i}.{role.removesuffix('_attention')}", module
+            if not place or name in found or module in found.values() or "_orig_mod" in path.split("."):
+                raise ValueError(f"{path} cannot be recorded: {UNCLEAR}")
+            found[name] = module
+    if empty := places - found.keys():
+        raise ValueError(f"{min(empty)} cannot be recorded: it holds no MultiHeadAttention")
+    return list(found.items())
 
 
 @contextmanager

@@ -34,8 +34,7 @@ PEERS = {
         "this",
         "executable-transformer",
         ALL,
-        "`training.train`, its fused `adam`, `greedy_decode` and `beam_search` as they are, with the decoding step "
-        "of a loaded translator",
+        "`training.train`, its fused `adam`, `greedy_decode` and `beam_search` as they are",
     ),
     "this-bf16": Entry("this", "executable-transformer", ("train",), '`TrainingConfig(precision="bf16")`', bf16=True),
     "torch": Entry(

@@ -9,7 +9,6 @@ from benchmarks.peers import TorchPeer
 from benchmarks.work import BETAS, BOS, EOS, EPSILON, EPSILON_LS, PAD, RATE_WARMUP, PaddedBatch, Shape
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
 from transformer_lib.data import Batch
-from transformer_lib.fast_cache import speed_up_decoding
 from transformer_lib.training import StepRecord, adam, train
 
 
@@ -80,7 +79,7 @@ class Peer(TorchPeer):
         self.model.load_state_dict(weights, strict=False)
         with torch.no_grad():
             self.model.output_bias[EOS] = -1e9
-        speed_up_decoding(self.model.eval())  # as Translator.load does
+        self.model.eval()
 
     @torch.inference_mode()  # as a translator decodes
     def greedy(self, source: Tensor, length: int) -> list[list[int]]:

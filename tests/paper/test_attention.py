@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from transformer_lib import MultiHeadAttention, causal_mask, reference, scaled_dot_product_attention
-from transformer_lib.attention import AdditiveAttention
+from transformer_lib.attention import AdditiveAttention, watch_attention
 
 QUERIES, KEYS, D_K, D_V = 3, 5, 7, 11  # distinct primes: a swapped axis cannot go unnoticed
 DOUBLE = {"rtol": 1e-12, "atol": 1e-12}
@@ -166,7 +166,7 @@ def test_several_heads_equal_pytorchs_with_copied_weights(bias):
 
 
 @pytest.mark.paper("mha")
-def test_heads_with_fixed_weights_are_a_grouped_convolution_of_the_values():
+def test_heads_with_fixed_weights_are_a_grouped_convolution_of_the_values(monkeypatch):
     num_heads, d_v, d_model, length = 3, 5, 7, 11
     layer = MultiHeadAttention(d_model, num_heads, d_k=2, d_v=d_v).double()
     convolution = torch.nn.Conv1d(15, 15, 3, padding=1, groups=num_heads, bias=False).double()
@@ -178,7 +178,7 @@ def test_heads_with_fixed_weights_are_a_grouped_convolution_of_the_values():
         """Each head gives the words before, at and after the query its own three weights, whatever the words are."""
         beside = torch.stack([torch.ones(length - abs(o)).diag(o) for o in (-1, 0, 1)]).double()
         weights = torch.einsum("ho,oqk->hqk", taps, beside)
-        layer.kernel = lambda _query, _key, value, _mask: weights @ value
+        monkeypatch.setattr(F, "scaled_dot_product_attention", lambda _query, _key, value, _mask: weights @ value)
 
     taps = torch.rand(num_heads, 3).double()
     fix(taps)
@@ -205,8 +205,8 @@ def test_the_fused_kernel_equals_the_written_out_form(dtype):
     mask[0, 0, 2] = False  # nothing to look at
     fused = layer(query, memory, memory, mask)
     recorded = []
-    layer.recorder = recorded.append
-    written_out = layer(query, memory, memory, mask)
+    with watch_attention(lambda _, weights: recorded.append(weights)):
+        written_out = layer(query, memory, memory, mask)
     assert recorded[0].shape == (2, 3, 4, 6)
     tolerance = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[dtype]
     torch.testing.assert_close(fused, written_out, rtol=tolerance, atol=tolerance)

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, record_attention, reference
+from transformer_lib.attention import watcher
 from transformer_lib.attention_maps import attention_axes, attention_records, heads_removed
 from transformer_lib.decoding import hypothesis_attention
 from transformer_lib.plots import attention_explorer
@@ -35,7 +36,7 @@ def looks_by_position():
             for head in range(3):
                 for i in range(query.size(1)):
                     weights[0, head, i, target(*place, head, i, keys.size(2))] = 1.0
-            a.recorder(weights)
+            watcher()(a, weights)
             return torch.zeros_like(query)
 
         attention.attend = attend

@@ -7,7 +7,6 @@ import torch
 
 from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.cache import LayerCache, start_decoding
-from transformer_lib.fast_cache import speed_up_decoding
 
 TINY = TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, p_drop=0.3)
 SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
@@ -28,13 +27,10 @@ def model(**changes):
 
 
 @pytest.mark.paper("decode")
-@pytest.mark.parametrize("faster", [False, True])
 @pytest.mark.parametrize("changes", VARIANTS)
 @torch.no_grad()
-def test_each_cached_step_gives_the_last_logits_of_the_whole_decoder(changes, faster):
+def test_each_cached_step_gives_the_last_logits_of_the_whole_decoder(changes):
     m = model(**changes).eval()
-    if faster:
-        speed_up_decoding(m)
     target_input = torch.randint(3, 11, (3, 6))
     target_input[:, 0] = m.config.bos_id
     expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
@@ -44,12 +40,9 @@ def test_each_cached_step_gives_the_last_logits_of_the_whole_decoder(changes, fa
         torch.testing.assert_close(logits[:, 0], expected[:, step])
 
 
-@pytest.mark.parametrize("faster", [False, True])
 @torch.no_grad()
-def test_sentences_may_leave_a_cache(faster):
+def test_sentences_may_leave_a_cache():
     m = model().eval()
-    if faster:
-        speed_up_decoding(m)
     target_input = torch.randint(3, 11, (3, 4))
     expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
     cache = start_decoding(m, SOURCE, limit=4)

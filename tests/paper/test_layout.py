@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(transformer_lib.__file__).parent
 # A file may import from those above it, never from those below.
 ORDER = (
-    "shapes config attention masks positional_encoding embeddings layers transformer loss fast_stacks fast cache "
-    "fast_cache run.seals run.checkpoints run.quantization data r_drop run.run_config run.distributed training "
+    "shapes config masks positional_encoding embeddings loss fast attention layers transformer cache "
+    "run.seals run.checkpoints run.quantization data r_drop run.run_config run.distributed training "
     "decoding run.translation evaluation run.translator attention_maps plots interop run.metrics run.training_run "
     "run.export run.cli"
 ).split()

@@ -287,17 +287,6 @@ def test_long_gradients_are_shortened_where_asked(monkeypatch):
     assert norms == pytest.approx([min(norm, limit) for norm in whole], rel=1e-4)
 
 
-def test_no_logits_are_computed_at_padding():
-    model = fresh_model()
-    rows = []
-    hook = model.embedding.logits
-    model.embedding.logits = lambda states, bias=None: rows.append(states.shape[:-1].numel()) or hook(states, bias)
-    batch = make_batch([([3], [4]), ([3], [4] * 9)])
-    steps(model, [batch])
-    assert rows == [batch.target_tokens] == [12]
-    assert batch.target_output.numel() == 20
-
-
 @pytest.mark.deep
 def test_a_compiled_model_learns_the_same_from_few_graphs():
     program = """

@@ -285,7 +285,6 @@ def test_a_compiled_and_an_exported_model_are_the_same_function():
     program = """
 import torch
 from transformer_lib import Transformer, TransformerConfig
-from transformer_lib.fast_cache import speed_up_decoding
 torch.set_num_threads(2)
 model = Transformer(TransformerConfig(vocabulary_size=17, num_layers=1, d_model=8)).eval()
 source, target = torch.randint(3, 17, (2, 5)), torch.randint(3, 17, (2, 4))
@@ -293,23 +292,12 @@ compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
 torch.testing.assert_close(compiled(source, target), model(source, target))
 exported = torch.export.export(model, (source, target)).module()
 torch.testing.assert_close(exported(source, target), model(source, target))
-speed_up_decoding(model)
-quick = torch.compile(model, fullgraph=True, backend="aot_eager")
-torch.testing.assert_close(quick(source, target), compiled(source, target))
+loss = compiled.train()(source, target).sum()  # with dropout
+loss.backward()
 print("same")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "same", done.stderr[-2000:]
-
-
-def test_logits_at_places_are_those_of_the_whole_batch():
-    torch.manual_seed(0)
-    model = Transformer(TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=9, num_heads=2)).eval()
-    source, target = torch.randint(3, 11, (3, 5)), torch.randint(3, 11, (3, 4))
-    places = torch.tensor([0, 5, 6, 11])
-    whole = model(source, target)
-    torch.testing.assert_close(model(source, target, places), whole.flatten(0, 1)[places])
-    assert model(source, target, places[:0]).shape == (0, 11)
 
 
 @pytest.mark.parametrize(("source", "target", "num_decoder_layers"), [(3, 4, None), (11, 7, None), (3, 4, 1)])

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 import transformer_lib
 from transformer_lib import record_attention
+from transformer_lib.attention import watcher
 from workshop.lab.paper_ids import PAPER_IDS
 from workshop.site import book_stepper
 from workshop.site.book_stepper import DIGITS, NAME, description, payloads, terms
@@ -199,7 +200,7 @@ def test_tracing_leaves_no_trace_behind(model):
     trace.cache_clear()
     steps = len(trace().steps)
     assert sys.gettrace() is before
-    assert model.encoder.layers[0].self_attention.recorder is None
+    assert watcher() is None
     assert steps == len(description()["steps"])
 
 

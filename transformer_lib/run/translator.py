@@ -27,7 +27,6 @@ from ..config import TransformerConfig, check_choice, config_from_dict
 from ..data.tokenizers import Tokenizer, load_tokenizer
 from ..decoding import Alpha
 from ..evaluation import Bleu, bleu, bleu_tokenization, exact_match
-from ..fast_cache import speed_up_decoding
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, differing, write_file
 from .quantization import dequantize, quantize
@@ -99,7 +98,7 @@ class Translator:
             checkpoints.load_average(translator.model)
         else:
             checkpoints.load(getattr(checkpoints, checkpoint)(), translator.model)
-        speed_up_decoding(translator.model)
+        translator.model.eval()
         return translator
 
     @classmethod

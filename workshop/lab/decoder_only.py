@@ -7,7 +7,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer_lib import causal_mask, padding_mask
-from transformer_lib.shapes import Logits, TargetIds, TokenIndices, TokenLogits
+from transformer_lib.shapes import Logits, TargetIds
 
 
 class DecoderOnly(nn.Module):
@@ -29,8 +29,7 @@ class DecoderOnly(nn.Module):
         self,
         source: Any,
         text: TargetIds,
-        token_indices: TokenIndices | None = None,
-    ) -> Logits | TokenLogits:
+    ) -> Logits:
         """The logits of the token after each position of the text.
 
         The arguments are Transformer's, so that `train` takes this model, too;
@@ -40,8 +39,6 @@ class DecoderOnly(nn.Module):
         visible = causal & padding_mask(text, self.config.pad_id)
         embedded = self.model.embed(text, self.model.embedding)
         states = self.model.encoder(embedded, visible)
-        if token_indices is not None:
-            states = states.flatten(0, 1)[token_indices]
         return self.model.logits(states)
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ from torch import Tensor
 from workshop.lab.correspondence import ID, SOURCE_LINE
 
 MODULES = ("attention", "layers", "transformer", "embeddings", "positional_encoding", "masks")
-PASSED_OVER = ("check_", "_check", "record", "<")  # checks of the input, a recorder, and what has no name
+PASSED_OVER = ("check_", "_check", "record", "watch", "<")  # checks of the input, a recorder, and what has no name
 MASK = ("batch", "heads", "queries", "keys")
 
 

@@ -1,0 +1,224 @@
+"""A model with parts of the reader's own decodes by the function that training would give it."""
+
+from dataclasses import replace
+from types import MethodType
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, beam_search, greedy_decode
+from transformer_lib.cache import DecoderCache, start_decoding
+from transformer_lib.decoding import beam_hypotheses
+from transformer_lib.layers import DecoderLayer
+from transformer_lib.transformer import Decoder
+
+TINY = TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5)
+SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
+LENGTH = 7
+
+
+def model(**changes):
+    torch.manual_seed(0)
+    m = Transformer(replace(TINY, **changes)).double().eval()
+    for p in m.parameters():
+        p.data += 0.7 * torch.randn_like(p)
+    return m
+
+
+@torch.no_grad()
+def by_the_loop(m, source):
+    """Greedy decoding by model() alone."""
+    tokens = torch.full((len(source), 1), m.config.bos_id)
+    for _ in range(LENGTH):
+        logits = m(source, tokens)[:, -1]
+        logits[:, m.config.pad_id] = -torch.inf
+        newest = logits.argmax(dim=-1)
+        newest[(tokens == m.config.eos_id).any(dim=1)] = m.config.pad_id
+        tokens = torch.cat([tokens, newest[:, None]], dim=1)
+    return tokens[:, 1:]
+
+
+def same_as_the_loop(m):
+    found = greedy_decode(m, SOURCE, LENGTH)
+    expected = by_the_loop(m, SOURCE)[:, : found.size(1)]
+    return torch.equal(found, expected)
+
+
+class Opposite(MultiHeadAttention):
+    """A subclass with a forward of its own."""
+
+    def forward(self, query, key, value, mask=None):
+        return -3 * super().forward(query, key, value, mask)
+
+
+class Around(nn.Module):
+    """A module around an attention."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, query, key, value, mask=None):
+        return query - 2 * self.inner(query, key, value, mask)
+
+
+class BackwardLayer(DecoderLayer):
+    def forward(self, states, *rest):
+        return -super().forward(states, *rest)
+
+
+class ShiftedDecoder(Decoder):
+    def forward(self, states, *rest):
+        return super().forward(states, *rest).roll(1, dims=-1)
+
+
+class OwnModel(Transformer):
+    def forward(self, source, target_input):
+        return -super().forward(source, target_input)
+
+
+class OwnDecode(Transformer):
+    def decode(self, target_input, memory, source):
+        return super().decode(target_input, memory, source).flip(-1)
+
+
+class OneLayer(nn.Module):
+    """A decoder without a list of layers."""
+
+    def __init__(self, decoder):
+        super().__init__()
+        self.only = decoder.layers[0]
+
+    def forward(self, states, memory, target_mask, source_mask):
+        return self.only(states, memory, target_mask, source_mask)
+
+
+def subclass(m):
+    for layer in m.decoder.layers:
+        layer.cross_attention.__class__ = Opposite
+
+
+def subclass_of_self_attention(m):
+    m.decoder.layers[1].self_attention.__class__ = Opposite
+
+
+def wrapper(m):
+    m.decoder.layers[0].cross_attention = Around(m.decoder.layers[0].cross_attention)
+
+
+def wrapper_in_the_encoder(m):
+    m.encoder.layers[0].self_attention = Around(m.encoder.layers[0].self_attention)
+
+
+def method_of_one_layer(m):
+    attention = m.decoder.layers[0].self_attention
+    attention.forward = MethodType(opposite_forward, attention)
+
+
+def opposite_forward(self, query, key, value, mask=None):
+    return -3 * MultiHeadAttention.forward(self, query, key, value, mask)
+
+
+def hook(m):
+    m.decoder.layers[0].cross_attention.register_forward_hook(lambda _module, _inputs, output: -3 * output)
+
+
+def pre_hook(m):
+    m.decoder.layers[0].register_forward_pre_hook(lambda _module, inputs: (-inputs[0], *inputs[1:]))
+
+
+def layer(m):
+    m.decoder.layers[1].__class__ = BackwardLayer
+
+
+def decoder(m):
+    m.decoder.__class__ = ShiftedDecoder
+
+
+def other_decoder(m):
+    m.decoder = OneLayer(m.decoder)
+
+
+def forward_of_the_model(m):
+    m.__class__ = OwnModel
+
+
+def decode_of_the_model(m):
+    m.__class__ = OwnDecode
+
+
+def bias(m):
+    for layer in m.decoder.layers:
+        for attention in (layer.self_attention, layer.cross_attention):
+            attention.query_projection = nn.Linear(8, 6).double()
+            attention.output_projection = nn.Linear(10, 8).double()
+
+
+def no_bias(m):
+    m.decoder.layers[0].cross_attention.output_projection = nn.Linear(10, 8, bias=False).double()
+
+
+CHANGES = [
+    subclass,
+    subclass_of_self_attention,
+    wrapper,
+    wrapper_in_the_encoder,
+    method_of_one_layer,
+    hook,
+    pre_hook,
+    layer,
+    decoder,
+    other_decoder,
+    forward_of_the_model,
+    decode_of_the_model,
+    bias,
+]
+
+
+@torch.no_grad()
+def logits_of_steps(m, target_input):
+    cache = start_decoding(m, SOURCE, limit=target_input.size(1))
+    return torch.cat([cache.next_logits(tokens[:, None]) for tokens in target_input.T], dim=1)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.paper("decode")
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_step_computes_what_the_model_does_and_greedy_decoding_is_the_loop_over_it(change):
+    m, target_input = model(), torch.randint(3, 11, (3, LENGTH))
+    before = m(SOURCE, target_input).detach()
+    torch.testing.assert_close(logits_of_steps(m, target_input), before)
+    change(m)
+    after = m(SOURCE, target_input).detach()
+    assert (after - before).abs().max() > 0.1
+    torch.testing.assert_close(logits_of_steps(m, target_input), after)
+    assert same_as_the_loop(m)
+
+
+def test_a_projection_without_the_bias_of_the_config_is_taken_as_it_is():
+    m = model(attention_bias=True)
+    no_bias(m)
+    assert same_as_the_loop(m)
+
+
+class Same(MultiHeadAttention):
+    """A part of the reader's own that computes what the library's does."""
+
+    def forward(self, query, key, value, mask=None):
+        return super().forward(query, key, value, mask)
+
+
+@pytest.mark.paper("decode")
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_beam_without_the_cache_finds_what_the_cache_finds(beam_size):
+    m = model()
+    expected = beam_hypotheses(m, SOURCE, beam_size, max_length=LENGTH)
+    assert type(start_decoding(m, SOURCE, 2)) is DecoderCache
+    m.decoder.layers[0].self_attention.__class__ = Same
+    assert type(start_decoding(m, SOURCE, 2)) is not DecoderCache
+    found = beam_hypotheses(m, SOURCE, beam_size, max_length=LENGTH)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert [h.tokens for h in ours] == [h.tokens for h in theirs]
+        assert [h.score for h in ours] == pytest.approx([h.score for h in theirs])
+    assert torch.equal(beam_search(m, SOURCE, 1, 0.0, LENGTH), greedy_decode(m, SOURCE, LENGTH))

@@ -1,0 +1,137 @@
+"""Recorded attention: the right keys, around modules of the reader's own, and in one thread alone."""
+
+import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+
+from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, record_attention
+from transformer_lib.attention import AdditiveAttention
+from transformer_lib.run.translator import Translator, pretrained_names
+
+TINY = TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5)
+SOURCE, TARGET_INPUT = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([[1, 6, 7, 8], [1, 8, 9, 0]])
+
+
+def model():
+    torch.manual_seed(0)
+    return Transformer(TINY).eval()
+
+
+def recorded(m):
+    with record_attention(m) as weights:
+        m(SOURCE, TARGET_INPUT)
+    return weights
+
+
+class Around(nn.Module):
+    """A module around an attention that changes nothing."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, *given):
+        return self.inner(*given)
+
+
+def test_wrapped_attentions_keep_their_keys():
+    m = model()
+    expected = recorded(m)
+    for layer in m.encoder.layers:
+        layer.self_attention = Around(layer.self_attention)
+    m.decoder.layers[1].cross_attention = Around(Around(m.decoder.layers[1].cross_attention))
+    torch.testing.assert_close(recorded(m), expected)
+    assert set(recorded(nn.Sequential(m)[0])) == set(expected)
+
+
+def two_in_a_place(m):
+    m.decoder.layers[0].cross_attention = nn.Sequential(*(layer.cross_attention for layer in m.decoder.layers))
+
+
+def one_in_two_places(m):
+    m.encoder.layers[1].self_attention = m.encoder.layers[0].self_attention
+
+
+def one_elsewhere(m):
+    m.encoder.layers[0].feed_forward = MultiHeadAttention(8, 1, 2, 2)
+
+
+def none(m):
+    m.decoder.layers[0].cross_attention = AdditiveAttention(8, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (two_in_a_place, "decoder.layers.0.cross_attention"),
+        (one_in_two_places, "encoder.layers.1.self_attention"),
+        (one_elsewhere, "encoder.layers.0.feed_forward"),
+        (none, "decoder.0.cross"),
+    ],
+)
+def test_a_model_whose_attentions_have_no_clear_keys_is_refused(change, named):
+    m = model()
+    change(m)
+    with pytest.raises(ValueError, match=named), record_attention(m):
+        pass
+
+
+def test_a_compiled_model_is_refused():
+    with pytest.raises(ValueError, match="compiled"), record_attention(torch.compile(model(), backend="eager")):
+        pass
+
+
+def test_of_two_models_in_a_block_each_gets_its_own_weights():
+    one, other = model(), copy.deepcopy(model())
+    with record_attention(one) as weights:
+        one(SOURCE, TARGET_INPUT)
+        kept = dict(weights)
+        other(SOURCE[:1], TARGET_INPUT[:1])
+    assert all(weights[name] is kept[name] for name in kept)
+
+
+def test_a_recorder_sees_nothing_of_another_thread():
+    m, turn = model(), threading.Barrier(2, timeout=60)
+
+    def in_turn(rows):
+        with record_attention(m) as weights:
+            turn.wait()  # both record
+            m(SOURCE[:rows], TARGET_INPUT[:rows])
+            turn.wait()  # both have computed
+        return {len(each) for each in weights.values()}, len(weights)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(in_turn, [1, 2])) == [({1}, 6), ({2}, 6)]
+
+
+@pytest.mark.slow
+def test_eight_threads_load_and_translate_while_another_records():
+    name, sentences = pretrained_names()[0], ["forty seven", "two hundred and six"]
+    one = Translator.load(name)
+    expected, shape = one.translate(sentences), (len(SOURCE), one.model.config.num_heads)
+    done = threading.Event()
+
+    def translated(number):
+        translator = Translator.load(name) if number % 2 else one
+        return [translator.translate(sentences) for _ in range(3)]
+
+    def watched():
+        shapes = set()
+        while not done.is_set():
+            with record_attention(one.model) as weights:
+                one.model(SOURCE, TARGET_INPUT)
+            shapes |= {array.shape[:2] for array in weights.values()}
+        return shapes
+
+    with ThreadPoolExecutor(9) as pool:
+        watching = pool.submit(watched)
+        try:
+            found = list(pool.map(translated, range(8)))
+        finally:
+            done.set()
+    assert found == [[expected] * 3] * 8
+    assert watching.result() == {torch.Size(shape)}
