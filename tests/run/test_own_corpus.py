@@ -172,6 +172,8 @@ def test_a_pair_is_shared_when_both_of_its_sides_are():
     assert list(corpus) == pairs[1:]
     assert corpus.dropped == {"shared with held-out pairs": 1}
     assert corpus.shared == 0  # of those that are left
+    assert corpus.half_shared == 2
+    assert "2 pairs" in corpus.report()
     assert Corpus([*pairs, ("un chat", "kočka")], [("un chat", "kočka")], Limits(100, 9.0)).shared == 0
 
 

@@ -206,8 +206,9 @@ class Corpus:
         else:
             self.held_out = list(held_out)
             sha256.update("".join(f"{source}\t{target}\n" for source, target in self.held_out).encode())
+        self.half_shared = 0  # training pairs of which one side is held out, with another partner
         if limits or held_out is None:
-            _leave_out_shared(shown(pairs), self.held_out, faults)
+            self.half_shared = _leave_out_shared(shown(pairs), self.held_out, faults)
         self.dropped = Counter(fault for fault in faults if fault)
         # Held-out pairs that are trained on as well: none where those were left out.
         known = [] if limits or held_out is None else [hash(pair) for pair in self.held_out]
@@ -228,9 +229,10 @@ class Corpus:
         return itertools.compress(self._pairs, self._used)
 
     def report(self) -> str:
-        """What was left out, counted by reason: "; left out: 3 empty, 1 too long"; nothing if nothing was."""
+        """What was left out, by reason, and what was half shared: "; left out: 3 empty, 1 too long"; or nothing."""
         counted = ", ".join(f"{count:,} {why}" for why, count in self.dropped.most_common())
-        return f"; left out: {counted}" if counted else ""
+        half = f"; one side of {self.half_shared:,} pairs is held out with another partner" if self.half_shared else ""
+        return (f"; left out: {counted}" if counted else "") + half
 
 
 def letters(sentence: str) -> str:
@@ -268,9 +270,12 @@ def _fault(source: int, target: int, limits: Limits, usual: float) -> str:
     return "of unequal lengths" if max(ratio, 1 / ratio) > limits.max_ratio else ""
 
 
-def _leave_out_shared(pairs: Iterable[Pair], held_out: Iterable[Pair], faults: list[str]) -> None:
-    """Mark the pairs of which both sides are also held out: what was trained on tests nothing."""
-    known = [{letters(pair[side]) for pair in held_out} for side in (0, 1)]
+def _leave_out_shared(pairs: Iterable[Pair], held_out: Iterable[Pair], faults: list[str]) -> int:
+    """Mark the pairs of which both sides are also held out, and count those of which one is."""
+    known, half = [{letters(pair[side]) for pair in held_out} for side in (0, 1)], 0
     for i, (pair, fault) in enumerate(zip(pairs, faults, strict=True)):
-        if not fault and all(letters(pair[side]) in known[side] for side in (0, 1)):
-            faults[i] = "shared with held-out pairs"
+        if not fault:
+            shared = sum(letters(pair[side]) in known[side] for side in (0, 1))
+            faults[i] = "shared with held-out pairs" if shared == 2 else ""
+            half += shared == 1
+    return half

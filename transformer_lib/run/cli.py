@@ -266,7 +266,7 @@ def _parser() -> argparse.ArgumentParser:
         "--clean", action="store_true", default=None, help="leave out pairs that look wrong; say how many"
     )
     learn.add_argument("--max-length", type=int, help="with --clean: most characters on one side (default: 500)")
-    learn.add_argument("--max-ratio", type=float, help="with --clean: largest ratio of the two lengths (default: 4)")
+    learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
     learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
     assigned: dict[str, Any] = {"nargs": "*", "action": "extend", "default": [], "metavar": "KEY=VALUE"}

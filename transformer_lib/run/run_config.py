@@ -32,7 +32,7 @@ class RunConfig:
     digest: str | None = None  # of the pairs, set when they are first read
     clean: bool = False  # whether pairs that do not look like translations are left out of training
     max_length: int = 500  # characters of a side
-    max_ratio: float = 4.0  # of the lengths of the two sides
+    max_ratio: float = 4.0  # of the ratio of a pair's lengths to its median
     tokenizer: str = ""  # "bpe", "spacy" or "space"; empty: as the corpus needs it
     vocabulary_size: int = 8000  # of bpe, both languages together
     model: Mapping[str, Any] = field(default_factory=dict)  # fields of TransformerConfig
@@ -49,7 +49,7 @@ class RunConfig:
         names = ("vocabulary_size", "validate_every", "keep_last", "max_length")
         check_positive(**{name: getattr(self, name) for name in names}, **patience)
         if not self.max_ratio >= 1:
-            raise ValueError(f"max_ratio = {self.max_ratio} must be at least 1: the longer side by the shorter")
+            raise ValueError(f"max_ratio = {self.max_ratio} must be at least 1: how far from its median a ratio may be")
         if not self.source or self.source == self.target:
             raise ValueError(f"source = {self.source!r}, target = {self.target!r}: name two languages")
         if self.validation and isinstance(self.data, str):
