@@ -68,11 +68,6 @@ def loss_by_autograd() -> AbstractContextManager[Any]:
     return patch.object(fast, "SmoothedCrossEntropy", _LossByAutograd)
 
 
-def pytorchs_dropout() -> AbstractContextManager[Any]:
-    """A random number of its own for every decision."""
-    return patch.object(fast.Dropout, "forward", nn.Dropout.forward)
-
-
 def always_the_kernel() -> AbstractContextManager[Any]:
     """PyTorch's fused attention in bf16, too."""
     return patch.object(fast, "WRITTEN_OUT", 0)
@@ -97,8 +92,6 @@ FLOAT, HALF = Loop(), Loop(bf16=True)
 SAVINGS = {
     "gradient of the loss in closed form, float32": (FLOAT, Loop(context=loss_by_autograd)),
     "gradient of the loss in closed form, bf16": (HALF, Loop(True, loss_by_autograd)),
-    "dropout from 16 bits a decision, float32": (FLOAT, Loop(context=pytorchs_dropout)),
-    "dropout from 16 bits a decision, bf16": (HALF, Loop(True, pytorchs_dropout)),
     "attention written out, bf16": (HALF, Loop(True, always_the_kernel)),
     "Adam in one kernel, float32": (FLOAT, Loop(optimizer=pytorchs_adam)),
     "bf16 instead of float32": (HALF, FLOAT),
@@ -217,9 +210,10 @@ def main() -> None:
         "--output", type=Path, help="default: benchmark_gains.json of the experiments; none with --tiny"
     )
     parser.add_argument("--turns", type=int)
+    parser.add_argument("--threads", type=int, nargs="+", default=list(range(1, THREADS + 1)))
     arguments = parser.parse_args()
     work = TINY if arguments.tiny else replace(FULL, warm_up=2)
-    threads = (threads_of("tiny"),) if arguments.tiny else tuple(range(1, THREADS + 1))
+    threads = (threads_of("tiny"),) if arguments.tiny else tuple(arguments.threads)
     torch.set_num_threads(threads[-1])
     provenance(work.seed, 0.0)  # notes the commit now
     start = time.perf_counter()

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .loss import check_targets
@@ -19,28 +19,6 @@ def formula_is_faster(query: Query, key: Key) -> bool:
     """Whether equation (1) written out is faster here than PyTorch's kernel."""
     slow = query.device.type == "cpu" and query.dtype == torch.bfloat16
     return slow and torch.is_grad_enabled() and key.size(-2) <= WRITTEN_OUT
-
-
-class Dropout(nn.Dropout):
-    """Each number becomes 0 with probability p, or is divided by 1 - p.
-
-    Nothing happens in evaluation. On the CPU a decision costs 16 random bits,
-    where PyTorch's own draws a number for each: p is rounded to 1/65536.
-    """
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The input after dropout, in the same shape."""
-        elsewhere = input.device.type != "cpu" or torch.compiler.is_compiling()
-        if not self.training or self.p == 0 or elsewhere:
-            return super().forward(input)
-        draws = torch.empty(input.numel() // 4 + 1, dtype=torch.int64)
-        draws.random_(-(2**63), None)
-        # Even over -32768 … 32767.
-        bits = draws.view(torch.int16)[: input.numel()]
-        bits = bits.view(input.shape)
-        dropped = min(round(self.p * 2**16), 2**16 - 1)
-        kept = (bits >= dropped - 2**15).to(input.dtype)
-        return input * kept.mul_(2**16 / (2**16 - dropped))
 
 
 def token_losses(

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from .attention import MultiHeadAttention
 from .config import Activation, TransformerConfig, check_choice, check_positive
-from .fast import Dropout
 from .shapes import CrossMask, KeyStates, QueryStates, SelfMask, SourceMask, States
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
@@ -51,7 +50,7 @@ class AddAndNorm(nn.Module):
     def __init__(self, config: TransformerConfig):
         super().__init__()
         self.norm = nn.LayerNorm(config.d_model)
-        self.dropout = Dropout(config.p_drop)
+        self.dropout = nn.Dropout(config.p_drop)
         self.pre_norm = config.norm_order == "pre"
 
     def forward(

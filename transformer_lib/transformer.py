@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from .attention import MultiHeadAttention, watch_attention
 from .config import TransformerConfig
 from .embeddings import TokenEmbedding, check_ids
-from .fast import Dropout
 from .layers import DecoderLayer, EncoderLayer
 from .masks import causal_mask, padding_mask
 from .positional_encoding import LearnedPositions, SinusoidalPositions
@@ -96,7 +95,7 @@ class Transformer(nn.Module):
             None if config.tied_output else TokenEmbedding(config.vocabulary_size, config.d_model)
         )
         self.output_bias = nn.Parameter(torch.zeros(config.vocabulary_size)) if config.output_bias else None
-        self.dropout = Dropout(config.p_drop)
+        self.dropout = nn.Dropout(config.p_drop)
         self.encoder = Encoder(config)
         self.decoder = Decoder(config)
         for module in self.modules():  # The paper names no initialisation; Glorot's is that of the authors' own code.

@@ -6,12 +6,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, fast, loss
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import make_batch
-from transformer_lib.fast import Dropout
 from transformer_lib.training import adam, train
 
 TARGET = torch.tensor([[4, 7, 2, 0], [9, 2, 0, 0]])  # 0 is padding
@@ -61,7 +59,6 @@ def test_training_takes_the_fast_forms_and_leaves_the_model_and_the_random_numbe
     assert used == [1]
     assert dict(model.named_modules()) == parts
     assert torch.equal(torch.get_rng_state(), before)
-    assert {type(m) for m in model.modules() if isinstance(m, nn.Dropout)} == {Dropout}
 
 
 @pytest.mark.paper("eq-1")
@@ -83,42 +80,6 @@ def test_in_bfloat16_the_kernel_and_the_formula_agree_with_their_gradients(monke
 def test_the_fast_loss_has_the_defaults_of_the_plain_one():
     ours, plain = (inspect.signature(module.token_losses).parameters.values() for module in (fast, loss))
     assert [(p.name, p.default) for p in ours] == [(p.name, p.default) for p in plain]
-
-
-def test_dropout_drops_the_share_it_should_and_keeps_the_mean():
-    torch.manual_seed(0)
-    for p in (0.1, 0.3, 0.9):
-        x = torch.ones(300, 1000)
-        out = Dropout(p)(x)
-        dropped = (out == 0).double().mean().item()
-        assert dropped == pytest.approx(p, abs=5 * (p * (1 - p) / x.numel()) ** 0.5 + 2**-17)
-        assert out[out != 0].unique() == pytest.approx(1 / (1 - p), rel=1e-4)
-        # Neighbours share a 64-bit draw: each must be dropped independently of the others.
-        pairs = (out.flatten()[:-1] == 0) & (out.flatten()[1:] == 0)
-        assert pairs.double().mean().item() == pytest.approx(p * p, abs=0.004)
-
-
-@pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 0, 4), (7, 9, 13)])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_dropout_keeps_shape_and_precision_and_passes_its_gradient(shape, dtype):
-    x = torch.randn(shape, dtype=dtype, requires_grad=True)
-    out = Dropout(0.5)(x.transpose(0, -1)).transpose(0, -1)
-    assert (out.shape, out.dtype) == (x.shape, dtype)
-    out.sum().backward()
-    assert torch.equal(x.grad, torch.where(out == 0, 0, 2).to(dtype))
-
-
-def test_dropout_is_nothing_in_evaluation_or_at_0_and_follows_the_seed():
-    x = torch.randn(40, 40)
-    assert torch.equal(Dropout(0.5).eval()(x), x)
-    assert torch.equal(Dropout(0.0)(x), x)
-    torch.manual_seed(3)
-    first = Dropout(0.5)(x)
-    second = Dropout(0.5)(x)
-    assert not torch.equal(first, second)
-    torch.manual_seed(3)
-    assert torch.equal(Dropout(0.5)(x), first)
-    assert Dropout(0.999999)(x).isfinite().all()
 
 
 def test_the_closed_gradient_has_no_derivative_of_its_own():
