@@ -35,6 +35,7 @@ from benchmarks.work import (
     without_padding,
     work_on_gpu,
 )
+from transformer_lib.precision import multiplies_bf16_fast
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import peak_memory
 
@@ -61,11 +62,6 @@ def use_threads(peer: Any, threads: int) -> None:
     torch.set_num_threads(threads)
     if hasattr(peer, "use_threads"):
         peer.use_threads(threads)
-
-
-def bf16_at_speed() -> bool:
-    """Whether the processor multiplies in bf16 itself."""
-    return torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 
 
 class Training:
@@ -173,8 +169,8 @@ def serve(arguments: argparse.Namespace, commands: TextIO, answer: Callable[[dic
                 work = work_of(arguments.size, arguments.batch_tokens)
                 if arguments.batches:
                     work = replace(work, spread=KINDS[arguments.batches])
-                if PEERS[arguments.peer].bf16 and arguments.size == "full" and not bf16_at_speed():
-                    raise RuntimeError("this processor has no instructions for bf16, and a step takes minutes without")
+                if PEERS[arguments.peer].bf16 and arguments.size == "full" and not multiplies_bf16_fast():
+                    raise RuntimeError("this processor multiplies bf16 no faster than float32")
                 peer = open_peer(arguments.peer, work.shape, arguments.device)
                 task = (Training if arguments.task == "train" else Decoding)(peer, work, arguments.device)
                 answer(task.prepare() | {"version": version_of(arguments.peer)})

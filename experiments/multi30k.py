@@ -34,6 +34,7 @@ from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
+from transformer_lib.precision import chosen_precision
 from transformer_lib.run import cli
 from transformer_lib.run.translator import Translator
 from workshop.lab.cost import training_flops
@@ -408,20 +409,6 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     return by_direction
 
 
-def fast_bf16() -> bool:
-    """Whether products of the processor are at least 1.5 times as fast in bfloat16 as in float32."""
-    seconds = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        matrix = torch.randn(1024, 1024).to(dtype)
-        times = []
-        for _ in range(5):
-            started = time.perf_counter()
-            _ = matrix @ matrix
-            times.append(time.perf_counter() - started)
-        seconds[dtype] = min(times)
-    return seconds[torch.float32] >= 1.5 * seconds[torch.bfloat16]
-
-
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     cuda = torch.cuda.is_available()
@@ -432,7 +419,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=600.0, help="of training, for each run, at most")
     parser.add_argument("--workers", type=int, default=4 if cuda else 1, help="runs side by side")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
-    parser.add_argument("--precision", choices=["fp32", "bf16"], help="default: bf16 where products are fast in it")
+    parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], help="default: what is fast here")
     parser.add_argument("--folder", type=Path, help="of the runs (default: checkpoints/multi30k)")
     parser.add_argument("--share", action="store_true", help="let a run that the clock cut translate as it is")
     parser.add_argument("--validation-only", action="store_true", help="leave the test sets untouched")
@@ -452,7 +439,8 @@ def main() -> None:
     cuda = args.device.startswith("cuda")
     changes = tuple(sorted(args.changes))
     config = CONFIGS[args.config].changed(changes)
-    precision = config.training.get("precision") or args.precision or ("bf16" if cuda or fast_bf16() else "fp32")
+    precision = config.training.get("precision") or args.precision
+    precision = precision or chosen_precision("auto", torch.device(args.device))
     on_device = [f"precision={precision}", *(["compile=true"] if cuda else [])]
     tasks = []
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from experiments.multi30k import fast_bf16
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
+from transformer_lib.precision import chosen_precision
 from transformer_lib.run import cli
 from transformer_lib.run.translator import PRETRAINED, Translator
 from workshop.lab.provenance import RESULTS, provenance, write_result
@@ -42,7 +42,7 @@ def train(folder: Path, args: argparse.Namespace) -> None:
     started = time.monotonic()
     where = [str(folder), "--device", args.device, "--minutes", str(args.minutes)]
     what = ["--data", "tatoeba", "--source", args.source, "--target", args.target]
-    precision = "bf16" if args.device.startswith("cuda") or fast_bf16() else "fp32"
+    precision = chosen_precision("auto", torch.device(args.device))
     settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={args.seed}", f"precision={precision}"]
     resume = ["--resume"] if (folder / "checkpoints").exists() else []
     if status := cli.main(["train", *where, *what, *LIMITS, *settings, *resume]):

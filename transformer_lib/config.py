@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 NormOrder = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned"]
 Activation = Literal["relu", "gelu", "silu"]
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "fp16", "auto"]
 
 
 def _is_integer(value: object) -> bool:
@@ -158,7 +158,8 @@ class TrainingConfig:
         epsilon_ls: label smoothing, in [0, 1).
         r_drop: weight of the second term of R-Drop (r_drop.py), a method of 2021; 0: the paper's loss.
         max_grad_norm: longer gradients are shortened to this norm; None: never, as in the paper.
-        precision: "bf16" lets matrix products run in bfloat16 (torch.autocast); weights and sums stay in float32.
+        precision: "bf16" and "fp16" let matrix products run in 16 bits (torch.autocast), fp16 with a scaled loss;
+            weights and sums stay in float32. "auto": what the device multiplies fast (precision.py).
         compile: whether torch.compile makes kernels for this model first; pays on a GPU.
         seed: of the initial weights, the order of the batches and dropout.
     """

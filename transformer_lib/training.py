@@ -9,10 +9,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
 
 from .config import TrainingConfig, TransformerConfig, check_positive
 from .data.batches import Batch, Ids, batch_plan, check_special_ids, make_batch
 from .fast import token_losses
+from .precision import autocast, gradient_scaler
 from .r_drop import r_drop_loss
 from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
@@ -67,6 +69,7 @@ class StepRecord:
     learning_rate: float
     target_tokens: int  # real ones, in all batches of the step
     seconds: float
+    overflows: int = 0  # attempts in fp16 before it, at larger scales
 
     @property
     def tokens_per_second(self) -> float:
@@ -80,6 +83,7 @@ def train(
     batches: Iterable[Batch],
     config: TrainingConfig,
     steps_done: int = 0,
+    scaler: GradScaler | None = None,
 ) -> Iterator[StepRecord]:
     """Train until num_steps, or until the batches end; a record per update.
 
@@ -92,20 +96,25 @@ def train(
         batches: from the first step on, in the same order in every run and
             every process.
         steps_done: updates already made; their batches are skipped.
+        scaler: of the loss in fp16, to be saved with the optimizer; None: a
+            new one. After an overflow the update is tried again at half the
+            scale.
 
     Raises:
         ValueError: fewer batches in an update than processes; a batch with
             other special ids than the model's.
-        FloatingPointError: the loss of a step is infinite or NaN; the weights
-            are those of the step before.
+        FloatingPointError: the loss of a step is infinite or NaN, or its
+            gradient is at every scale; the weights are those of the step
+            before.
     """
     device = next(model.parameters()).device
+    scaler = scaler or gradient_scaler(config.precision, device)
     rank, world_size = processes()
     pad_id, warmup_steps = model.config.pad_id, config.warmup_steps
     if config.accumulate < world_size:
         limit = f"{world_size} processes; give at least {world_size}"
-        problem = f"accumulate = {config.accumulate}"
-        raise ValueError(f"{problem} is too small for {limit}")
+        too_few = f"accumulate = {config.accumulate} is too few"
+        raise ValueError(f"{too_few} for {limit}")
     parallel = replica(model)
     forward = parallel
     if config.compile:
@@ -123,31 +132,55 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = rate
         model.train()
-        optimizer.zero_grad()
-        losses = []
         own_batches = step_batches[rank::world_size]
-        # Dropout depends on nothing that came before, so a resumed run repeats
-        # it; each rank has its own.
-        with seeded(hash((config.seed, step_num, rank)) % 2**32, device):
-            for i, batch in enumerate(own_batches, start=1):
-                with gradient_sync(parallel, now=i == len(own_batches)):
-                    given = batch.to(device)
-                    nats = batch_loss(forward, given, config, pad_id)
-                    loss = nats / target_tokens
-                    # The synchronized gradient is the mean over the processes.
-                    (loss * world_size).backward()
-                losses.append(loss.detach())
-        total = sum_over_processes(torch.stack(losses).sum())
-        step_loss = total.item()  # waits for the device
-        if not math.isfinite(step_loss):
-            problem = f"step {step_num} has loss {step_loss} at rate {rate:.3g}"
-            raise FloatingPointError(f"{problem}: {DIVERGED}")
-        if config.max_grad_norm is not None:
-            weights = model.parameters()
-            torch.nn.utils.clip_grad_norm_(weights, config.max_grad_norm)
-        optimizer.step()
+        seed = hash((config.seed, step_num, rank)) % 2**32
+        overflows = 0
+        while True:
+            optimizer.zero_grad()
+            losses = []
+            # Dropout depends on nothing that came before, so a resumed run
+            # repeats it; each rank has its own.
+            with seeded(seed, device):
+                for i, batch in enumerate(own_batches, start=1):
+                    with gradient_sync(parallel, now=i == len(own_batches)):
+                        given = batch.to(device)
+                        nats = batch_loss(forward, given, config, pad_id)
+                        loss = nats / target_tokens
+                        # The synchronized gradient is the processes' mean.
+                        scaler.scale(loss * world_size).backward()
+                    losses.append(loss.detach())
+            total = sum_over_processes(torch.stack(losses).sum())
+            step_loss = total.item()  # waits for the device
+            if not math.isfinite(step_loss) or scaler.get_scale() < 1:
+                problem = f"step {step_num} has loss {step_loss}"
+                where = f"at rate {rate:.3g}, scale {scaler.get_scale():.3g}"
+                raise FloatingPointError(f"{problem} {where}: {DIVERGED}")
+            if update(optimizer, scaler, config.max_grad_norm):
+                break
+            overflows += 1
         seconds = time.perf_counter() - started
-        yield StepRecord(step_num, step_loss, rate, target_tokens, seconds)
+        done = (step_num, step_loss, rate, target_tokens, seconds)
+        yield StepRecord(*done, overflows)
+
+
+def update(
+    optimizer: torch.optim.Optimizer,
+    scaler: GradScaler,
+    max_grad_norm: float | None,
+) -> bool:
+    """Move the weights, unless a gradient overflowed; returns whether they did.
+
+    An overflow, in fp16, halves the scale.
+    """
+    if max_grad_norm is not None:
+        scaler.unscale_(optimizer)
+        groups = optimizer.param_groups
+        weights = [weight for group in groups for weight in group["params"]]
+        torch.nn.utils.clip_grad_norm_(weights, max_grad_norm)
+    scale = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    return scaler.get_scale() >= scale
 
 
 @contextmanager
@@ -166,10 +199,7 @@ def batch_loss(
     pad_id: int,
 ) -> Scalar:
     """The sum of the smoothed losses of all real target tokens, in nats."""
-    half = config.precision == "bf16"
-    # Where autocast is on, it chooses bfloat16 for matrix products alone.
-    device_type = batch.source.device.type
-    with torch.autocast(device_type, torch.bfloat16, enabled=half):
+    with autocast(config.precision, batch.source.device):
         if config.r_drop:
             rest = (config.epsilon_ls, config.r_drop, pad_id)
             return r_drop_loss(forward, batch, *rest)

@@ -15,7 +15,7 @@ PACKAGE = Path(transformer_lib.__file__).parent
 # A file may import from those above it, never from those below.
 ORDER = (
     "shapes config masks positional_encoding embeddings loss fast attention layers transformer cache "
-    "run.seals run.checkpoints run.quantization data r_drop run.run_config run.distributed training "
+    "run.seals run.checkpoints run.quantization precision data r_drop run.run_config run.distributed training "
     "decoding run.translation evaluation run.translator attention_maps plots interop run.metrics run.training_run "
     "run.export run.cli"
 ).split()

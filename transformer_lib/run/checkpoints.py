@@ -25,6 +25,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Optimizer
 
 from ..config import check_positive
@@ -43,6 +44,7 @@ def save_checkpoint(
     step_num: int,
     val_perplexity: float | None = None,
     translator: str | None = None,
+    scaler: GradScaler | None = None,
 ) -> None:
     """Everything that a run needs to go on as if it had never stopped, in one file, which appears whole or not at all.
 
@@ -50,6 +52,7 @@ def save_checkpoint(
         step_num: updates made so far.
         val_perplexity: of these weights on held-out pairs; RunCheckpoints keeps the best. Infinity counts as none.
         translator: digest of the translator.json that the weights belong to.
+        scaler: of the loss in fp16.
 
     Raises:
         OSError: a full disk, a folder that cannot be written; what was saved before is untouched.
@@ -77,6 +80,7 @@ def save_checkpoint(
         "config": asdict(model.config),
         "optimizer": {"kind": type(optimizer).__name__, "param_groups": state["param_groups"]},
         "translator": translator,
+        "scaler": scaler.state_dict() if scaler else {},
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
         "tensors": digest(tensors),
     }
@@ -85,7 +89,11 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: Path | str, model: Transformer, optimizer: Optimizer | None = None, translator: str | None = None
+    path: Path | str,
+    model: Transformer,
+    optimizer: Optimizer | None = None,
+    translator: str | None = None,
+    scaler: GradScaler | None = None,
 ) -> int:
     """Put a checkpoint's weights into the model, and its other state into the optimizer if there is one.
 
@@ -93,6 +101,7 @@ def load_checkpoint(
 
     Args:
         translator: digest that the checkpoint must have been saved with; None: any.
+        scaler: gets the saved scale, if the checkpoint has one.
 
     Returns:
         the number of updates that the checkpoint has behind it.
@@ -107,6 +116,8 @@ def load_checkpoint(
     _check_fit(path, found, model, translator)
     if optimizer is not None:
         _restore(path, found, optimizer)
+    if scaler is not None and found.described.get("scaler"):
+        scaler.load_state_dict(found.described["scaler"])
     model.load_state_dict(found.weights)
     return found.described["step_num"]
 
@@ -163,11 +174,16 @@ class RunCheckpoints:
         return min(scores, key=scores.__getitem__)
 
     def save(
-        self, model: Transformer, optimizer: Optimizer, step_num: int, val_perplexity: float | None = None
+        self,
+        model: Transformer,
+        optimizer: Optimizer,
+        step_num: int,
+        val_perplexity: float | None = None,
+        scaler: GradScaler | None = None,
     ) -> Path:
         """Write a checkpoint, then remove those that need not be kept. Raises as save_checkpoint does."""
         path = self.folder / f"step-{step_num:06}.safetensors"
-        save_checkpoint(path, model, optimizer, step_num, val_perplexity, self._translator_digest())
+        save_checkpoint(path, model, optimizer, step_num, val_perplexity, self._translator_digest(), scaler)
         kept = set(self.last())
         with suppress(FileNotFoundError):  # none was validated
             kept.add(self.best())
@@ -175,9 +191,15 @@ class RunCheckpoints:
             old.unlink()
         return path
 
-    def load(self, path: Path, model: Transformer, optimizer: Optimizer | None = None) -> int:
+    def load(
+        self,
+        path: Path,
+        model: Transformer,
+        optimizer: Optimizer | None = None,
+        scaler: GradScaler | None = None,
+    ) -> int:
         """Load one of them, as load_checkpoint does."""
-        return load_checkpoint(path, model, optimizer, self._translator_digest())
+        return load_checkpoint(path, model, optimizer, self._translator_digest(), scaler)
 
     def load_average(self, model: Transformer) -> None:
         """Load the mean of the newest keep_last. Raises as last, load and average_checkpoints do."""
@@ -186,7 +208,9 @@ class RunCheckpoints:
             _check_fit(path, _read(path, verified=False), model, self._translator_digest())
         model.load_state_dict(average_checkpoints(paths))
 
-    def load_latest(self, model: Transformer, optimizer: Optimizer | None = None) -> Loaded:
+    def load_latest(
+        self, model: Transformer, optimizer: Optimizer | None = None, scaler: GradScaler | None = None
+    ) -> Loaded:
         """Load the newest checkpoint that is intact.
 
         Raises:
@@ -197,7 +221,7 @@ class RunCheckpoints:
         self.last()  # there must be one
         for path in reversed(self.paths()):
             try:
-                return Loaded(path, self.load(path, model, optimizer), skipped)
+                return Loaded(path, self.load(path, model, optimizer, scaler), skipped)
             except (ValueError, OSError) as error:
                 skipped[path] = str(error)
         raise ValueError(f"no checkpoint in {self.folder} can be loaded: {'; '.join(skipped.values())}")

@@ -73,6 +73,8 @@ class RunConfig:
         Raises:
             ValueError: other changes; the message names them.
         """
+        if changed.training.precision == "auto":  # as it was chosen where the run began
+            changed = changed.changed({}, {}, {"precision": self.training.precision})
         before, after = self._flat(), changed._flat()
         names = [name for name in after if after[name] != before[name] and name not in CHANGEABLE]
         if names:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 from filelock import FileLock, Timeout
+from torch.amp.grad_scaler import GradScaler
 
 from ..config import TrainingConfig, TransformerConfig
 from ..data.batches import Batch, Ids, in_background, make_batch, token_batches, token_counts
@@ -25,6 +26,7 @@ from ..data.encoded_pairs import EncodedPairs
 from ..data.own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, Sides, TextPairs
 from ..data.tokenizers import train_tokenizer
 from ..evaluation import perplexity
+from ..precision import chosen_precision, gradient_scaler
 from ..training import DIVERGED, StepRecord, adam, epochs, train
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, write_file
@@ -92,12 +94,14 @@ class Run(NamedTuple):
     translator: Translator
     optimizer: torch.optim.Optimizer
     checkpoints: RunCheckpoints
+    scaler: GradScaler
     steps_done: int
     train_ids: EncodedPairs
     val_ids: list[tuple[list[int], list[int]]]
 
 
 def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume: bool) -> None:
+    config = config.changed({}, {}, {"precision": chosen_precision(config.training.precision, torch.device(device))})
     first, training = processes().rank == 0, config.training
     patience = config.patience or math.inf
     run = _prepare(folder, config, device, resume)
@@ -105,7 +109,7 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
     stop_at = time.monotonic() + seconds
     try:
         with Metrics(folder if first else None, run.steps_done) as metrics:
-            records = train(model, run.optimizer, _batches(run, training), training, run.steps_done)
+            records = train(model, run.optimizer, _batches(run, training), training, run.steps_done, run.scaler)
             # A run may have been killed after it stopped early: then there is nothing left to do.
             records = records if broadcast(metrics.since_best < patience, device) else ()
             for record in (bar := progress_bar(records, training.num_steps, "training", run.steps_done, first)):
@@ -116,7 +120,7 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
                     line["val_perplexity"] = _held_out_perplexity(run, training.batch_tokens, record)
                 metrics.write(line)  # before the checkpoint, whose steps are then all on record
                 if validated:
-                    run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"])
+                    run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"], run.scaler)
                     saved = record.step_num
                 bar.set_postfix(metrics.shown(record.tokens_per_second), refresh=False)
                 if broadcast(last or metrics.since_best >= patience, device):
@@ -162,11 +166,12 @@ def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
         translator = Translator.untrained(folder, device) if pairs is None or resume else new_translator(config, pairs)
         model = translator.model.to(device)
         optimizer = adam(model, config.training)
-        steps_done = _resume(checkpoints, model, optimizer) if resume else 0
+        scaler = gradient_scaler(config.training.precision, torch.device(device))
+        steps_done = _resume(checkpoints, model, optimizer, scaler) if resume else 0
         if steps_done > num_steps:
             raise ValueError(f"num_steps = {num_steps}, but {folder} has {steps_done} behind it; give a larger one")
         val_ids = [] if pairs is None else _write(folder, config, translator, pairs, steps_done)
-    return Run(translator, optimizer, checkpoints, steps_done, EncodedPairs(folder / ENCODED), val_ids)
+    return Run(translator, optimizer, checkpoints, scaler, steps_done, EncodedPairs(folder / ENCODED), val_ids)
 
 
 def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpus, steps_done: int) -> list[Any]:
@@ -182,7 +187,10 @@ def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpu
         said += f"\n{pairs.shared:,} of the validation pairs are also trained on, and are no test of what was learned"
         said += "; add --clean to leave them out of training"
     device = next(model.parameters()).device
-    print(f"{said}\n{count_parameters(model)} parameters, {device}, {steps_done} steps done", file=sys.stderr)
+    print(
+        f"{said}\n{count_parameters(model)} parameters, {device}, {config.training.precision}, {steps_done} steps done",
+        file=sys.stderr,
+    )
     val_ids = translator.encode(pairs.held_out)
     check_token_counts("training", pairs, encode_once(folder, translator, pairs), model.config, size)
     check_token_counts("validation", pairs.held_out, val_ids, model.config, size)
@@ -309,9 +317,11 @@ def restarted() -> bool:
     return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
 
-def _resume(checkpoints: RunCheckpoints, model: Transformer, optimizer: torch.optim.Optimizer) -> int:
+def _resume(
+    checkpoints: RunCheckpoints, model: Transformer, optimizer: torch.optim.Optimizer, scaler: GradScaler
+) -> int:
     """Load the newest intact checkpoint and put those aside that are newer and damaged; returns its step."""
-    loaded = checkpoints.load_latest(model, optimizer)
+    loaded = checkpoints.load_latest(model, optimizer, scaler)
     if processes().rank == 0:  # before the others load
         for reason in loaded.skipped.values():
             print(f"skipped and renamed to *.damaged: {reason}", file=sys.stderr)

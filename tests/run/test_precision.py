@@ -1,0 +1,132 @@
+"""16 bits: what "auto" chooses, and training in float16, whose loss is scaled."""
+
+import math
+
+import pytest
+import torch
+
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig
+from transformer_lib.data import WordTokenizer, load_pairs, make_batch
+from transformer_lib.precision import autocast, chosen_precision, gradient_scaler, multiplies_bf16_fast
+from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_lib.run.run_config import RunConfig
+from transformer_lib.training import adam, epochs, train
+
+CPU = torch.device("cpu")
+SIZES = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16}
+
+
+@pytest.mark.parametrize(("capability", "chosen"), [((7, 5), "fp16"), ((8, 0), "bf16"), ((9, 0), "bf16")])
+def test_auto_is_bf16_from_capability_8_on_and_never_asks_whether_it_is_emulated(monkeypatch, capability, chosen):
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: capability)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: pytest.fail("it says yes on a T4"))
+    assert chosen_precision("auto", torch.device("cuda")) == chosen
+    assert chosen_precision("fp32", torch.device("cuda")) == "fp32"
+
+
+@pytest.mark.parametrize(("fast", "chosen"), [(True, "bf16"), (False, "fp32")])
+def test_auto_on_a_processor_follows_the_measurement(monkeypatch, fast, chosen):
+    monkeypatch.setattr("transformer_lib.precision.multiplies_bf16_fast", lambda: fast)
+    assert chosen_precision("auto", CPU) == chosen
+
+
+def test_other_devices_stay_in_float32():
+    assert chosen_precision("auto", torch.device("mps")) == "fp32"
+
+
+def test_the_processor_is_measured_once():
+    multiplies_bf16_fast.cache_clear()
+    assert multiplies_bf16_fast() in (True, False)
+    multiplies_bf16_fast()
+    assert multiplies_bf16_fast.cache_info().misses == 1
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
+def test_products_run_in_the_precision(precision, dtype):
+    matrix = torch.ones(4, 4)
+    with autocast(precision, CPU):
+        assert (matrix @ matrix).dtype == (dtype or torch.float32)
+    assert gradient_scaler(precision, CPU).is_enabled() == (precision == "fp16")
+
+
+def model_and_batches(p_drop=0.1):
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocabulary_size=20, p_drop=p_drop, **SIZES))
+    pairs = [([3 + (i + j) % 17 for j in range(4)], [3 + (2 * i + j) % 17 for j in range(5)]) for i in range(40)]
+    return model, [make_batch(pairs[start : start + 8]) for start in range(0, 40, 8)] * 3
+
+
+def weights_of(model):
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+def test_a_run_in_fp16_goes_on_to_the_same_bit(tmp_path):
+    settings = TrainingConfig(num_steps=12, warmup_steps=10, precision="fp16")
+    path = tmp_path / "half.safetensors"
+    model, batches = model_and_batches()
+    optimizer, scaler = adam(model, settings), gradient_scaler("fp16", CPU)
+    scaler.load_state_dict(scaler.state_dict() | {"growth_interval": 4})  # so that the scale changes on the way
+    for record in train(model, optimizer, batches, settings, scaler=scaler):
+        if record.step_num == 6:
+            save_checkpoint(path, model, optimizer, 6, scaler=scaler)
+    resumed, _ = model_and_batches()
+    other, fresh = adam(resumed, settings), gradient_scaler("fp16", CPU)
+    assert load_checkpoint(path, resumed, other, scaler=fresh) == 6
+    assert fresh.get_scale() != gradient_scaler("fp16", CPU).get_scale()
+    list(train(resumed, other, batches, settings, steps_done=6, scaler=fresh))
+    assert torch.equal(weights_of(model), weights_of(resumed))
+    assert fresh.state_dict() == scaler.state_dict()
+
+
+def test_an_overflow_is_tried_again_at_half_the_scale_and_costs_no_step():
+    settings = TrainingConfig(num_steps=3, warmup_steps=10, precision="fp16")
+    model, batches = model_and_batches(p_drop=0.0)
+    scaler = gradient_scaler("fp16", CPU)
+    scaler.load_state_dict(scaler.state_dict() | {"scale": 2.0**40})
+    records = list(train(model, adam(model, settings), batches, settings, scaler=scaler))
+    assert [record.step_num for record in records] == [1, 2, 3]
+    assert records[0].overflows > 0 == records[2].overflows
+    assert scaler.get_scale() == 2.0 ** (40 - sum(record.overflows for record in records))
+    # The same weights as from a scale that never overflowed.
+    plain, _ = model_and_batches(p_drop=0.0)
+    others = list(train(plain, adam(plain, settings), batches, settings))
+    torch.testing.assert_close(weights_of(model), weights_of(plain), rtol=1e-3, atol=1e-5)
+    assert [r.learning_rate for r in records] == [r.learning_rate for r in others]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_loss_that_is_no_number_ends_the_run_in_every_precision(precision):
+    settings = TrainingConfig(num_steps=3, warmup_steps=10, precision=precision)
+    model, batches = model_and_batches()
+    with torch.no_grad():
+        model.embedding.weight[5] = math.nan
+    before = weights_of(model)
+    with pytest.raises(FloatingPointError, match="diverged"):
+        list(train(model, adam(model, settings), batches, settings))
+    assert torch.equal(weights_of(model).nan_to_num(), before.nan_to_num())
+
+
+@pytest.mark.slow
+def test_fp16_learns_number_words_as_float32_does():
+    pairs = load_pairs("number_words", "train", "en", "de")[:2000]
+    tokenizer = WordTokenizer.train(text for pair in pairs for text in pair)
+    ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
+    last = {}
+    for precision in ("fp32", "fp16"):
+        torch.manual_seed(0)
+        config = TransformerConfig(vocabulary_size=len(tokenizer), **SIZES)
+        settings = TrainingConfig(num_steps=120, batch_tokens=400, warmup_steps=60, precision=precision)
+        model = Transformer(config)
+        losses = [
+            r.loss_nats_per_token for r in train(model, adam(model, settings), epochs(ids, config, settings), settings)
+        ]
+        last[precision] = sum(losses[-20:]) / 20
+        assert last[precision] < 0.7 * losses[0]
+    assert abs(last["fp16"] - last["fp32"]) < 0.02 * last["fp32"]
+
+
+def test_a_resumed_run_keeps_the_precision_that_auto_chose():
+    begun = RunConfig(training=TrainingConfig(precision="fp16"))
+    assert begun.resumed(begun.changed({}, {}, {"precision": "auto"})).training.precision == "fp16"
+    with pytest.raises(ValueError, match="precision"):
+        begun.resumed(begun.changed({}, {}, {"precision": "bf16"}))
