@@ -9,6 +9,7 @@ process draws its own, and curves of different numbers of processes agree in dis
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import subprocess
@@ -67,6 +68,11 @@ def steps_on_record(folder: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+def resumed_steps(said: str) -> list[int]:
+    """The steps of the checkpoints from which a run says that it went on."""
+    return [int(step) for step in re.findall(r"^resumed from .*step-(\d+)\.safetensors$", said, re.MULTILINE)]
+
+
 def workers(process: subprocess.Popen[str]) -> list[int]:
     """Ids of the processes that a launcher started."""
     listed = ["ps", "-o", "pid=", "--ppid", str(process.pid)]
@@ -94,7 +100,7 @@ def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any
         if process.returncode:
             raise SystemExit(said[-3000:])
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
-    resumed = [int(line.rpartition("-")[2]) for line in said.splitlines() if line.startswith("resumed from")]
+    resumed = resumed_steps(said)
     for kill, step in zip(kills, resumed, strict=True):
         kill["resumed_from_step"] = step
     return {
