@@ -132,7 +132,7 @@ def train(
         for group in optimizer.param_groups:
             group["lr"] = rate
         model.train()
-        own_batches = step_batches[rank::world_size]
+        own_batches = [b.to(device) for b in step_batches[rank::world_size]]
         seed = hash((config.seed, step_num, rank)) % 2**32
         overflows = 0
         while True:
@@ -143,8 +143,7 @@ def train(
             with seeded(seed, device):
                 for i, batch in enumerate(own_batches, start=1):
                     with gradient_sync(parallel, now=i == len(own_batches)):
-                        given = batch.to(device)
-                        nats = batch_loss(forward, given, config, pad_id)
+                        nats = batch_loss(forward, batch, config, pad_id)
                         loss = nats / target_tokens
                         # The synchronized gradient is the processes' mean.
                         scaler.scale(loss * world_size).backward()
