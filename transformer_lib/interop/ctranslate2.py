@@ -1,17 +1,18 @@
 """Our model in the format of CTranslate2, an engine in C++ that decodes without PyTorch."""
 
+import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..config import TransformerConfig
 from ..data.tokenizers import SPECIALS, UNK_ID, Tokenizer
 from ..decoding import Alpha, check_alpha, check_beam_size, length_penalty
-from ..positional_encoding import sinusoids
 from ..run.translation import longest_source, source_ids
 from ..run.translator import Translator
 from ..transformer import Transformer
@@ -46,10 +47,11 @@ of 1 divides a hypothesis's log-probability by its number of tokens.
 def export_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:
     """Write a folder that translates with `ctranslate2` and `tokenizers` alone; its README.md says how in ten lines.
 
-    Args and Raises are those of write_ctranslate2.
+    Args are those of write_ctranslate2.
 
     Raises:
-        ValueError: also, a tokenizer of spaCy's words.
+        ImportError: CTranslate2 is missing.
+        ValueError: a tokenizer of spaCy's words.
     """
     source_file, target_file = write_tokenizers(translator, folder)
     write_ctranslate2(translator, folder, int8)
@@ -65,13 +67,14 @@ def write_ctranslate2(translator: Translator, folder: Path, int8: bool = False) 
 
     The engine reads and writes tokens as strings. Its greedy translations are the library's.
 
+    Heads with another d_k than d_v are filled up with zeros.
+
     Args:
         folder: exists, and is empty.
         int8: whether matrices are stored as integers of 8 bits, with a scale for each row.
 
     Raises:
         ImportError: CTranslate2 is missing.
-        ValueError: heads whose d_k or d_v is not d_model / num_heads.
     """
     spec = _spec(translator.model)
     source, target = map(_vocabulary, (translator.source_tokenizer, translator.target_tokenizer))
@@ -93,7 +96,7 @@ class Engine:
         threads: workers, each with sentences of its own; None: as many as PyTorch uses.
 
     Raises:
-        ImportError, ValueError: as write_ctranslate2 does.
+        ImportError: CTranslate2 is missing.
     """
 
     def __init__(self, translator: Translator, device: str = "cpu", threads: int | None = None, int8: bool = False):
@@ -163,42 +166,66 @@ def _best(result: Any, alpha: Alpha) -> list[str]:
     return result.hypotheses[penalised.index(max(penalised))]
 
 
+def _longest(model: Transformer) -> int:
+    longest, config = longest_source(model) + 1 + EXTRA, model.config
+    return longest if config.positions == "sinusoidal" else config.max_positions
+
+
 def _most_tokens(config: TransformerConfig, source: list[int]) -> int:
     most = len(source) + 1 + EXTRA
     return most if config.positions == "sinusoidal" else min(most, config.max_positions)
 
 
 def _spec(model: Transformer) -> Any:
-    specs, config = import_ctranslate2().specs, model.config
-    width = config.d_model / config.num_heads
-    if not config.d_k == config.d_v == width:
-        sizes = f"d_k = {config.d_k}, d_v = {config.d_v}"
-        raise ValueError(f"{sizes}: CTranslate2's heads have d_model / num_heads = {width:g} components")
+    config, spec = model.config, _empty_spec(model.config)
+    weights = {name: weight.detach().float().cpu() for name, weight in model.state_dict().items()}
+    weights |= _heads_of_one_width(config, weights)
+    table = model.positions(torch.empty(1, _longest(model), config.d_model)).detach().float().cpu()
+    target, stacks = weights["embedding.weight"], {"encoder": spec.encoder, "decoder": spec.decoder}
+    spec.encoder.embeddings[0].weight = weights.get("own_source_embedding.weight", target)
+    spec.decoder.embeddings.weight = target
+    spec.decoder.projection.weight = weights.get("own_output_embedding.weight", target)
+    spec.decoder.projection.bias = weights.get("output_bias", torch.zeros(config.vocabulary_size)).clone()
+    spec.decoder.projection.bias[config.pad_id] = NEVER
+    for name, stack in stacks.items():
+        stack.position_encodings.encodings = table
+        if config.has_final_norm:
+            _set_norm(stack.layer_norm, weights, f"{name}.norm")
+        for i, layer in enumerate(stack.layer):
+            _set_layer(layer, weights, f"{name}.layers.{i}.")
+    return spec
+
+
+def _empty_spec(config: TransformerConfig) -> Any:
+    specs = import_ctranslate2().specs
     stack: dict[str, Any] = {
         "num_heads": config.num_heads,
+        "head_dim": max(config.d_k, config.d_v),
         "activation": specs.Activation[ACTIVATIONS[config.activation]],
+        "no_final_norm": not config.has_final_norm,
     }
-    stack["no_final_norm"] = not config.has_final_norm
     encoder = specs.TransformerEncoderSpec(config.num_layers, **stack)
     decoder = specs.TransformerDecoderSpec(config.decoder_layers, **stack)
     # Set afterwards: made with post-norm, a stack has no place for a final norm.
     encoder.pre_norm = decoder.pre_norm = config.norm_order == "pre"
-    weights = {name: weight.detach().float().cpu() for name, weight in model.state_dict().items()}
-    target = weights["embedding.weight"]
-    encoder.embeddings[0].weight = weights.get("own_source_embedding.weight", target)
-    decoder.embeddings.weight = target
-    decoder.projection.weight = weights.get("own_output_embedding.weight", target)
-    decoder.projection.bias = weights.get("output_bias", torch.zeros(config.vocabulary_size)).clone()
-    decoder.projection.bias[config.pad_id] = NEVER
-    length = longest_source(model) + 1 + EXTRA
-    table = weights.get("positions.table", sinusoids(length, config.d_model))
-    encoder.position_encodings.encodings = decoder.position_encodings.encodings = table
-    for name, stack_spec in (("encoder", encoder), ("decoder", decoder)):
-        if config.has_final_norm:
-            _set_norm(stack_spec.layer_norm, weights, f"{name}.norm")
-        for i, layer in enumerate(stack_spec.layer):
-            _set_layer(layer, weights, f"{name}.layers.{i}.")
     return specs.TransformerSpec(encoder, decoder)
+
+
+def _heads_of_one_width(config: TransformerConfig, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    # The engine's queries, keys and values are equally wide.
+    # The narrower ones get zeros, which add nothing to a product.
+    width = max(config.d_k, config.d_v)
+    widths = {"query": config.d_k, "key": config.d_k, "value": config.d_v, "output": config.d_v}
+    padded: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        side = name.rpartition("_projection")[0].rpartition(".")[2]
+        axis = int(side == "output")  # the one along which the heads stand side by side
+        if side in widths and axis < weight.dim():  # The output's bias has no such axis.
+            by_head = weight.unflatten(axis, (config.num_heads, widths[side]))
+            room = [0, 0] * (weight.dim() - 1 - axis) + [0, width - widths[side]]
+            factor = math.sqrt(width / config.d_k) if side == "query" else 1.0  # The engine divides by √width.
+            padded[name] = F.pad(by_head, room).flatten(axis, axis + 1) * factor
+    return padded
 
 
 def _set_layer(layer: Any, weights: dict[str, Tensor], prefix: str) -> None:

@@ -208,13 +208,13 @@ def _check_marian_has_it(config: TransformerConfig) -> None:
     width = config.d_model / config.num_heads
     lacking = {
         f"norm_order = {config.norm_order!r}": config.norm_order != "post",
-        f"final_norm = {config.final_norm}": config.has_final_norm,
+        f"final_norm = {config.final_norm}": config.norm_order == "post" and config.has_final_norm,
         f"positions = {config.positions!r}": config.positions != "sinusoidal",
         f"d_k = {config.d_k}, d_v = {config.d_v}": not config.d_k == config.d_v == width,
     }
     named = [setting for setting, lacks in lacking.items() if lacks]
     if named:
-        has = f"post-norm, no norm after the stacks, sinusoids and heads of d_model / num_heads = {width:g} components"
+        has = f"post-norm, no final norm, sinusoids, heads of d_model / num_heads = {width:g}"
         raise ValueError(f"{'; '.join(named)}: Marian has {has}")
 
 

@@ -1,0 +1,99 @@
+"""A file of 10,000 lines by the command line: the library's decoder beside CTranslate2; and BLEU in 8 bits.
+
+    TRANSFORMER_LIB_DATA=... python experiments/engines.py
+
+Both decode greedily, a whole command each, in turns. The lines are of Tatoeba's training part, for the time and for
+whether the two agree; BLEU is that of its test part. Beside other work the processor's own seconds say
+more than those that passed, and with one thread nothing waits for another.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any
+
+from transformer_lib.data import load_pairs
+from transformer_lib.evaluation import bleu
+from transformer_lib.interop import Engine
+from transformer_lib.run.translator import Translator
+from workshop.lab.experiment import record
+
+NAME, ENGINES = "tatoeba_de_en", ("pytorch", "ctranslate2")
+KINDS = ("seconds", "of_the_processor")
+
+
+def translated(engine: str, threads: int, lines: list[str]) -> dict[str, Any]:
+    """What the command writes, with the seconds that it took and those of the processor in it."""
+    command = [
+        sys.executable,
+        "-m",
+        "transformer_lib",
+        "translate",
+        NAME,
+        "--threads",
+        str(threads),
+        "--engine",
+        engine,
+    ]
+    before, started = os.times(), time.perf_counter()
+    text = "".join(f"{line}\n" for line in lines).encode()
+    done = subprocess.run(command, input=text, capture_output=True, check=True)
+    after = os.times()
+    worked = after.children_user + after.children_system - before.children_user - before.children_system
+    passed = time.perf_counter() - started
+    return {
+        "seconds": round(passed, 2),
+        "of_the_processor": round(worked, 2),
+        "lines": done.stdout.decode().split("\n"),
+    }
+
+
+def in_8_bits() -> dict[str, Any]:
+    """BLEU of greedy translations with the weights as floats and as 8-bit integers."""
+    translator, pairs = Translator.load(NAME), load_pairs("tatoeba", "test", "de", "en")
+    sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
+    found = {
+        kind: Engine(translator, threads=2, int8=kind == "int8").translate(sources) for kind in ("float32", "int8")
+    }
+    equal = sum(a == b for a, b in zip(*found.values(), strict=True))
+    scores = {kind: bleu(hypotheses, references) for kind, hypotheses in found.items()}
+    return {
+        "sentences": len(pairs),
+        "equal": equal,
+        "bleu": {kind: round(score.score, 2) for kind, score in scores.items()},
+        "signature": str(scores["int8"].signature),
+    }
+
+
+def measured(repeats: int, lines: int, threads: int) -> dict[str, Any]:
+    """Times, agreement and scores."""
+    sources = [source for source, _ in load_pairs("tatoeba", "train", "de", "en")[:lines]]
+    load = os.getloadavg()[0]
+    runs = [{engine: translated(engine, threads, sources) for engine in ENGINES} for _ in range(repeats)]
+    pytorch, ctranslate2 = (runs[0][engine].pop("lines") for engine in ENGINES)
+    for run in runs[1:]:
+        for one in run.values():
+            del one["lines"]
+    ratios = {kind: [run["pytorch"][kind] / run["ctranslate2"][kind] for run in runs] for kind in KINDS}
+    return {
+        "what": "greedy translations of a file by the command line, with either decoder",
+        "translator": NAME,
+        "lines": len(sources),
+        "equal": sum(a == b for a, b in zip(pytorch[:-1], ctranslate2[:-1], strict=True)),
+        "threads_of_the_command": threads,
+        "runs": runs,
+        "times_as_fast": {kind: round(statistics.median(found), 2) for kind, found in ratios.items()},
+        "load_before": round(load, 2),
+        "tatoeba_test": in_8_bits(),
+    }
+
+
+def main() -> None:
+    """Write the record."""
+    record("engines", __doc__, measured, repeats=3, lines=10_000, threads=2)
+
+
+if __name__ == "__main__":
+    main()
