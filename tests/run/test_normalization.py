@@ -46,6 +46,21 @@ def test_joiners_stay_and_what_is_left_of_marks_is_empty():
     assert normalized("e\u200b\u0301") == "é"
 
 
+def test_half_a_character_is_a_character_that_is_not_known():
+    assert normalized("a\ud83d \ud83d\ude00\udc00") == "a\ufffd 😀\ufffd"
+    assert normalized("a\ufdd0b\ufdef") == "ab"
+    assert len(Corpus([(f"a \ud800 {i}", f"b {i}") for i in range(20)], None)) == 19
+    tokenizer = Translator.load("tatoeba_de_en").source_tokenizer
+    assert tokenizer.unseen("Hallo \ud83d!") == ["\ufffd"]
+    assert tokenizer.encode("Hallo \ud83d!") == tokenizer.encode("Hallo \ufffd!")
+
+
+def test_what_is_no_text_is_named():
+    for value in (None, b"a", float("nan")):
+        with pytest.raises(TypeError, match=str(value)):
+            normalized(value)
+
+
 @pytest.mark.parametrize("name", ["tatoeba_de_en", "tatoeba_en_de", "number_words_en_de"])
 def test_a_translator_reads_a_sentence_with_invisible_marks_as_the_sentence(name):
     encode = Translator.load(name).source_tokenizer.encode

@@ -165,8 +165,8 @@ def test_unknown_names_and_sizes_are_refused():
 
 def test_the_size_that_an_error_asks_for_is_one_that_works():
     many = ["".join(map(chr, range(0x4E00, 0x4E00 + 9000)))] * 2
-    for texts, wanted in ((many, 8000), (TEXTS * 2, 8000)):
-        with pytest.raises(ValueError, match="ask for") as error:
+    for texts, wanted, which in ((many, 8000, "more"), (TEXTS * 2, 8000, "fewer")):
+        with pytest.raises(ValueError, match=f"ask for .* {which}") as error:
             train_tokenizer("bpe", texts, None, wanted)
         [size] = map(int, re.findall(r"(?:ask for|give) (\d+)", str(error.value)))
         assert len(train_tokenizer("bpe", texts, None, size)) == size
@@ -203,6 +203,8 @@ def test_at_most_ten_lines_are_warned_of():
     said = [str(warning.message) for warning in warned]
     assert len(said) == 10
     assert ["line 2:" in said[0], "line 20:" in said[9]] == [True, True]
+    with pytest.warns(UserWarning, match="CR"):
+        list(warned_of_unseen(["Ein Hund .\rZwei Hunde ."], tokenizer))
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ ODD = [
     "🙂 👩‍👩‍👧 日本語",
     "<eos> <bos> <unk> <pad>",
     "▁unter▁strichen▁",
+    "Hal\u00adlo, \u200bich\u2060 bin\ufe0f \u200eda\U000e0100.\ufeff",
+    "e\u200b\u0301 \u061c\u2066می\u200cخواهم\u2069 क्\u200dष \ufdd0",
     "„Na?“ – sagte sie… (12:30)",
     "don't can't o'clock",
     "xyzzyqwrtz" * 20,

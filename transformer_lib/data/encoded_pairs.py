@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from io import BufferedWriter
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from numpy.lib import format as npy
 from .batches import Ids
 
 SIDES = ("source", "target")
-CHUNK = 1 << 20  # ids that wait in memory before they are written
 
 
 class EncodedPairs(Sequence[tuple[Ids, Ids]]):
@@ -54,39 +54,23 @@ class EncodedPairs(Sequence[tuple[Ids, Ids]]):
             vocabulary_size: the larger one of the two sides'; ids take as few bytes as it allows.
         """
         kind = np.min_scalar_type(vocabulary_size - 1)
-        with (folder / "source_ids.npy").open("wb") as source, (folder / "target_ids.npy").open("wb") as target:
-            writers = _Writer(source, kind), _Writer(target, kind)
+        starts = [array("q", [0]) for _ in SIDES]
+        with ExitStack() as stack:
+            files = [stack.enter_context((folder / f"{side}_ids.npy").open("wb")) for side in SIDES]
+            for file in files:
+                _write_header(file, kind, 0)
             for pair in pairs:
-                for writer, ids in zip(writers, pair, strict=True):
-                    writer.add(ids)
-            for writer in writers:
-                writer.close()
-        for side, writer in zip(SIDES, writers, strict=True):
-            np.save(folder / f"{side}_starts.npy", np.frombuffer(writer.starts, np.int64))
+                for file, begun, ids in zip(files, starts, pair, strict=True):
+                    file.write(array(kind.char, ids))
+                    begun.append(begun[-1] + len(ids))
+            for file, begun in zip(files, starts, strict=True):
+                file.seek(0)
+                _write_header(file, kind, begun[-1])
+        for side, begun in zip(SIDES, starts, strict=True):
+            np.save(folder / f"{side}_starts.npy", np.frombuffer(begun, np.int64))
         return cls(folder)
 
 
-class _Writer:
-    # One .npy file, begun before its length is known: numpy leaves room in the header.
-    def __init__(self, file: BufferedWriter, kind: np.dtype):
-        self.file, self.kind, self.waiting, self.starts = file, kind, array("q"), array("q", [0])
-        self._header(0)
-
-    def add(self, ids: Ids) -> None:
-        self.waiting.extend(ids)
-        self.starts.append(self.starts[-1] + len(ids))
-        if len(self.waiting) > CHUNK:
-            self._flush()
-
-    def close(self) -> None:
-        self._flush()
-        self.file.seek(0)
-        self._header(self.starts[-1])
-
-    def _flush(self) -> None:
-        self.file.write(np.frombuffer(self.waiting, np.int64).astype(self.kind).tobytes())
-        self.waiting = array("q")
-
-    def _header(self, length: int) -> None:
-        form = {"descr": npy.dtype_to_descr(self.kind), "fortran_order": False, "shape": (length,)}
-        npy.write_array_header_1_0(self.file, form)
+def _write_header(file: BufferedWriter, kind: np.dtype, length: int) -> None:
+    # Of a .npy file, written before its length is known and again after: numpy leaves room in the header.
+    npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": (length,)})

@@ -3,16 +3,25 @@
 import re
 import unicodedata
 
-# Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors.
-# U+200C and U+200D stay: Persian, the scripts of India and emoji need them.
+# Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors; and what Unicode
+# says is no character. U+200C and U+200D stay: Persian, the scripts of India and emoji need them.
 INVISIBLE = re.compile(
-    "[\u00ad\u061c\u180b-\u180d\u180f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufe00-\ufe0f\ufeff"
+    "[\u00ad\u061c\u180b-\u180d\u180f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufdd0-\ufdef\ufe00-\ufe0f\ufeff"
     "\U000e0100-\U000e01ef]+"
 )
 
 
 def normalized(text: str) -> str:
-    """The text without invisible characters, in Unicode's form NFC, with single spaces between its words."""
+    """The text without invisible characters, in Unicode's form NFC, with single spaces between its words.
+
+    Half a character of UTF-16, as of an emoji that was cut in two, becomes U+FFFD.
+
+    Raises:
+        TypeError: no text, such as the NaN of an empty cell of a table.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is no text; a sentence is a str")
     if not text.isascii():
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
     return " ".join(text.split())

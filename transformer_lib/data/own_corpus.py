@@ -27,6 +27,14 @@ OTHER_FORMATS = {  # by the first bytes of a file
     b"\xfe\xff": "is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8",
     b"\x1f\x8b": "is packed by gzip; give the file a name that ends in .gz",
     b"PK\x03\x04": "belongs to a zip archive; unpack it",
+    b"\xfd7zXZ": "is packed by xz; unpack it: xz -d",
+    b"BZh": "is packed by bzip2; unpack it: bzip2 -d",
+    b"\x28\xb5\x2f\xfd": "is packed by zstd; unpack it: zstd -d",
+    b"%PDF-": "is a PDF; write its sentences into a text file",
+    b"<?xml": "is XML; write the text of its segments into a text file, one a line",
+    b"<srcset": "is SGML; write the text of its segments into a text file, one a line",
+    b"<refset": "is SGML; write the text of its segments into a text file, one a line",
+    b"version https://git-lfs": "is a pointer of Git LFS; fetch the file: git lfs pull",
 }
 
 

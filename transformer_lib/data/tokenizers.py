@@ -262,13 +262,16 @@ def word_splitter(language: str | None, lowercase: bool):
 
 
 def warned_of_unseen(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[str]:
-    """The lines, with a warning for each that the vocabulary does not cover; MOST_WARNINGS at most."""
+    """The lines, with a warning for each that the vocabulary does not cover or CR divides; MOST_WARNINGS at most."""
     left = MOST_WARNINGS
     for number, line in enumerate(lines, start=1):
-        if left and (unseen := tokenizer.unseen(line)):
+        unseen = tokenizer.unseen(line) if left else []
+        signs = " ".join(map(repr, unseen[:10])) + " …" * (len(unseen) > 10)
+        lacks = f"the vocabulary lacks {signs}, read as {SPECIALS[UNK_ID]}" if unseen else ""
+        divided = "only a line feed ends a line, and CR is a space" if "\r" in line else ""
+        if left and (found := "; ".join(filter(None, (lacks, divided)))):
             left -= 1
-            signs = " ".join(map(repr, unseen[:10])) + " …" * (len(unseen) > 10)
-            warnings.warn(f"line {number}: the vocabulary lacks {signs}, read as {SPECIALS[UNK_ID]}", stacklevel=2)
+            warnings.warn(f"line {number}: {found}", stacklevel=2)
         yield line
 
 

@@ -9,14 +9,15 @@ globalThis.LiveTranslator ??= {};
   // The languages disagree on what white space is. This is Python's str.split.
   const SPACES = /[\x1c-\x1f\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/gu;
   // As in transformer_lib/data/normalization.py.
-  const MARKS = "\\u00ad\\u061c\\u180b-\\u180d\\u180f\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060\\u2066-\\u2069";
+  const MARKS = "\\u00ad\\u061c\\u180b-\\u180d\\u180f\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060\\u2066-\\u2069\\ufdd0-\\ufdef";
   const INVISIBLE = new RegExp(`[${MARKS}\\ufe00-\\ufe0f\\ufeff\\u{e0100}-\\u{e01ef}]+`, "gu");
   const WORD_START = "▁"; // written before a piece that begins a word
   const STAND_IN = "\ufdd0"; // for a ▁ of the text itself
 
   /** The text without invisible characters, in NFC, with single spaces between its words. */
   function normalized(text) {
-    return text.replace(INVISIBLE, "").normalize("NFC").replace(SPACES, " ").replace(/^ | $/g, "");
+    const whole = text.replace(/\p{Surrogate}/gu, "\ufffd").replace(INVISIBLE, "");
+    return whole.normalize("NFC").replace(SPACES, " ").replace(/^ | $/g, "");
   }
 
   function upToEnd(ids) {
