@@ -290,7 +290,7 @@ def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
         assert f"step-00000{step}.safetensors is truncated, altered or no checkpoint of this library: {why}" in said
     assert "skipped and renamed to *.damaged" in said
     assert "resumed from" in said
-    assert "parameters, cpu, 3 steps done" in said
+    assert "3 steps done" in said
     names = [f"step-00000{i}.safetensors" for i in (1, 2, 3, 4, 5)]
     assert {p.name for p in checkpoints.iterdir()} == {*names, f"{names[3]}.damaged", f"{names[4]}.damaged"}
     assert equal(weights_of(tmp_path / "whole"), weights_of(tmp_path / "damaged"))
@@ -347,16 +347,18 @@ def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsy
     assert equal(weights_of(tmp_path, "best"), average_checkpoints([paths[1]]))
     assert equal(weights_of(tmp_path, "average"), average_checkpoints([paths[3], paths[4]]))
     assert not equal(weights_of(tmp_path, "average"), weights_of(tmp_path))
-    with pytest.raises(ValueError, match="checkpoint = 'worst' is not one of 'latest', 'best', 'average'"):
+    with pytest.raises(ValueError, match="worst"):
         cli.Translator.load(tmp_path, checkpoint="worst")
+    assert equal(cli.Translator.load(tmp_path).model.state_dict(), weights_of(tmp_path, "best"))
     loaded = []
     real = cli.Translator.load
     monkeypatch.setattr(cli.Translator, "load", lambda *a: loaded.append(a[-1]) or real(*a))
     stdin(b"one\n")
     assert run("translate", tmp_path, "--device", "cpu", "--checkpoint", "best") == 0
+    assert "best checkpoint, step 1" in capsys.readouterr().err
     assert run("evaluate", tmp_path, "--device", "cpu", "--checkpoint", "average") == 0
+    assert "average of the last 2" in capsys.readouterr().err
     assert loaded == ["best", "average"]
-    capsys.readouterr()
 
 
 @pytest.mark.slow
@@ -465,7 +467,7 @@ def test_an_interrupted_translation_says_that_it_stopped(translator, monkeypatch
     monkeypatch.setattr(cli.Translator, "translate", interrupted)
     stdin(b"one\n")
     assert run("translate", translator, "--device", "cpu") == 130
-    assert capsys.readouterr().err == "stopped\n"
+    assert capsys.readouterr().err.endswith("stopped\n")
 
 
 @pytest.mark.slow
@@ -555,7 +557,7 @@ def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content
         shutil.rmtree(tmp_path / name)
     else:
         (tmp_path / name).unlink()
-    assert run("translate", tmp_path, "--device", "cpu") == 2
+    assert run("translate", tmp_path, "--device", "cpu", "--checkpoint", "latest") == 2
     assert message in capsys.readouterr().err
 
 

@@ -4,7 +4,8 @@ import json
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from .normalization import normalized
@@ -240,14 +241,10 @@ def load_tokenizer(saved: dict[str, Any]) -> Tokenizer:
     raise ValueError(f"unknown tokenizer kind {saved.get('kind')!r}; known: words, bpe")
 
 
-def word_splitter(language: str | None, lowercase: bool):
-    """A function from a text to its words, normalized."""
-
-    def plain(text: str) -> str:
-        return normalized(text).lower() if lowercase else normalized(text)
-
+def word_splitter(language: str | None, lowercase: bool) -> Callable[[str], list[str]]:
+    """A function from a text to its words, normalized; it can be pickled."""
     if language is None:
-        return lambda text: plain(text).split()
+        return partial(_split_at_spaces, lowercase)
     try:
         import spacy
     except ImportError as error:
@@ -258,7 +255,19 @@ def word_splitter(language: str | None, lowercase: bool):
         raise ValueError(
             f"spaCy cannot split words of the language {language!r}; take the tokenizer bpe or space: {error}"
         ) from error
-    return lambda text: [token.text for token in rules(plain(text)) if not token.is_space]
+    return partial(_split_by_rules, rules, lowercase)
+
+
+def _plain(text: str, lowercase: bool) -> str:
+    return normalized(text).lower() if lowercase else normalized(text)
+
+
+def _split_at_spaces(lowercase: bool, text: str) -> list[str]:
+    return _plain(text, lowercase).split()
+
+
+def _split_by_rules(rules: Callable[[str], Iterable[Any]], lowercase: bool, text: str) -> list[str]:
+    return [token.text for token in rules(_plain(text, lowercase)) if not token.is_space]
 
 
 def warned_of_unseen(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[str]:

@@ -162,6 +162,12 @@ class RunCheckpoints:
         """The newest. Raises FileNotFoundError if there are none."""
         return self.last()[-1]
 
+    def was_validated(self) -> bool:
+        """Whether any of them has a val_perplexity."""
+        with suppress(FileNotFoundError):
+            return bool(self.best())
+        return False
+
     def best(self) -> Path:
         """The one with the lowest val_perplexity, the oldest of several. Raises FileNotFoundError if none has one."""
         scores: dict[Path, float] = {}

@@ -69,7 +69,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     if args.output and args.output.is_dir():
         raise ValueError(f"{args.output} is a folder; name a file in it")
-    translator = Translator.load(args.translator, args.device, args.checkpoint)
+    translator = loaded(args)
     pairs, name = _test_pairs(args, translator)
     scores = translator.score(pairs, args.beam_size, alpha, args.bleu_tokenize)
     bleu = scores.bleu
@@ -130,12 +130,20 @@ def _paths(files: list[str]) -> list[str]:
     return [str(Path(file).resolve()) for file in files]  # a run may be resumed from another folder
 
 
+def loaded(args: argparse.Namespace) -> Translator:
+    """The translator of the command line; of a run's folder a line says which weights it has."""
+    translator = Translator.load(args.translator, args.device, args.checkpoint)
+    if translator.weights:
+        print(f"{args.translator}: {translator.weights}", file=sys.stderr)
+    return translator
+
+
 def run_translate(args: argparse.Namespace) -> None:
     """Translate standard input to standard output: a line in, a line out."""
     if sys.stdin is None or sys.stdout is None:
         raise ValueError("standard input or output is closed; `translate` reads the one and writes the other")
     alpha = _checked_alpha(args)  # before anything is loaded
-    translator = Translator.load(args.translator, args.device, args.checkpoint)
+    translator = loaded(args)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
     engine = Engine(translator, args.device, args.threads) if args.engine == ENGINES[1] else translator
@@ -284,7 +292,7 @@ def _parser() -> argparse.ArgumentParser:
     trained = f"its folder (default: translator), or one of {', '.join(pretrained_names())}"
     search.add_argument("translator", **folder, help=trained)
     names = get_args(WhichWeights)
-    search.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
+    search.add_argument("--checkpoint", choices=names, help="average: of the last (default: best)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
     penalty = f"of the beam's length penalty (default: {PAPERS_ALPHA}, the paper's), or 'length': the score per token"
     search.add_argument("--alpha", type=_alpha, help=penalty)

@@ -48,7 +48,7 @@ def add_export(commands: Any, common: argparse.ArgumentParser, test_pairs: TestP
     parser.add_argument("--data", nargs="+", metavar="FILE", help=data)
     parser.add_argument("--split", help="of a corpus by name, as evaluate has it")
     names = get_args(WhichWeights)
-    parser.add_argument("--checkpoint", choices=names, default=names[0], help="average: of the last (default: latest)")
+    parser.add_argument("--checkpoint", choices=names, help="average: of the last (default: best)")
     parser.set_defaults(run=partial(run_export, test_pairs=test_pairs))
 
 
@@ -64,6 +64,8 @@ def run_export(args: argparse.Namespace, test_pairs: TestPairs) -> None:
     if args.int8 and args.to != "ctranslate2":
         raise ValueError(f"--int8 goes with --to ctranslate2, not with {args.to}")
     translator = Translator.load(args.translator, "cpu", args.checkpoint)
+    if translator.weights:
+        print(f"{args.translator}: {translator.weights}", file=sys.stderr)
     pairs, name = test_pairs(args, translator) if args.int8 or args.data else ([], "")
     options: dict[str, Any] = {"int8": True} if args.int8 else {}
     if args.to == "page":

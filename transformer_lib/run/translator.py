@@ -34,8 +34,8 @@ from .run_config import RUN_CONFIG, RunConfig
 from .seals import check_regular, digest, sealed, unsealed, whole
 from .translation import translate
 
-# Which weights of a run are used: the newest, those of the lowest validation perplexity, or the mean of the newest few.
-WhichWeights = Literal["latest", "best", "average"]
+# Which weights of a run are used: those of the lowest validation perplexity, the newest, or the mean of the newest few.
+WhichWeights = Literal["best", "latest", "average"]
 DESCRIPTION, MODEL = "translator.json", "model.safetensors"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"  # the packed translators that come with the package
 
@@ -49,6 +49,7 @@ class Translator:
     target_tokenizer: Tokenizer
     source: str
     target: str
+    weights: str = ""  # which of a run were loaded
 
     def save(self, folder: Path, **more: str) -> None:
         """Write translator.json: all but the weights, which the checkpoints hold, and the entries of `more`."""
@@ -71,18 +72,20 @@ class Translator:
             save_file(packed, part)
 
     @classmethod
-    def load(cls, folder: Path | str, device: str = "cpu", checkpoint: WhichWeights = "latest") -> "Translator":
+    def load(cls, folder: Path | str, device: str = "cpu", checkpoint: WhichWeights | None = None) -> "Translator":
         """Read the folder of a run, a packed folder, or by its name a translator that comes with the package.
 
         Args:
             folder: such as "translator", or one of `pretrained_names()`.
-            checkpoint: of a run; a packed folder has one set of weights.
+            checkpoint: of a run; None: the best, or the latest of a run that was never validated. A packed folder has
+                one set of weights.
 
         Raises:
             FileNotFoundError: there is no translator.
             ValueError: the folder is truncated, altered or of another program; or an unknown checkpoint.
         """
-        check_choice(WhichWeights, checkpoint=checkpoint)
+        if checkpoint is not None:
+            check_choice(WhichWeights, checkpoint=checkpoint)
         folder = find_folder(folder)
         sha256 = _described(folder).get("weights")
         packed = sha256 and _packed_weights(folder / MODEL, sha256)
@@ -96,8 +99,11 @@ class Translator:
             translator.model.load_state_dict(packed)
         elif checkpoint == "average":
             checkpoints.load_average(translator.model)
+            translator.weights = f"average of the last {len(checkpoints.last())} checkpoints"
         else:
-            checkpoints.load(getattr(checkpoints, checkpoint)(), translator.model)
+            chosen = checkpoint or ("best" if checkpoints.was_validated() else "latest")
+            step_num = checkpoints.load(getattr(checkpoints, chosen)(), translator.model)
+            translator.weights = f"{chosen} checkpoint, step {step_num}"
         translator.model.eval()
         return translator
 
