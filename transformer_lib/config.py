@@ -202,6 +202,17 @@ class TrainingConfig:
             raise ValueError(f"seed = {self.seed} must be less than 2**32 = {2**32}")
 
 
+# What other toolkits call these fields.
+OTHER_NAMES = {
+    **dict.fromkeys(("lr", "learning_rate"), "rate_factor"),
+    **dict.fromkeys(("steps", "max_steps", "epochs"), "num_steps"),
+    **dict.fromkeys(("batch_size", "max_tokens"), "batch_tokens"),
+    **dict.fromkeys(("dropout",), "p_drop"),
+    **dict.fromkeys(("hidden_size", "embed_dim"), "d_model"),
+    **dict.fromkeys(("heads", "nhead"), "num_heads"),
+    "layers": "num_layers",
+    "label_smoothing": "epsilon_ls",
+}
 AnyConfig = TypeVar("AnyConfig", TransformerConfig, TrainingConfig)
 
 
@@ -214,7 +225,7 @@ def config_from_dict(kind: type[AnyConfig], values: Mapping[str, Any]) -> AnyCon
     known = [field.name for field in fields(kind)]
     for key in values:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
+            near = [OTHER_NAMES[key]] if OTHER_NAMES.get(key) in known else difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(known)}"
             raise ValueError(f"unknown key {key!r} for {kind.__name__}; {hint}")
     return kind(**values)

@@ -354,7 +354,6 @@ def test_validation_files_are_used_whole(numbers, tmp_path, capsys):
     ("changes", "message"),
     [
         ({"--source": ["cs"], "--target": ["cs"]}, "source = 'cs', target = 'cs': name two languages"),
-        ({"--source": None}, "name the languages of the files: --source fr --target cs (any names)"),
         ({"--vocabulary-size": [8000]}, "vocabulary_size = 8000, but these texts give "),
         (
             {"--tokenizer": ["spacy"]},

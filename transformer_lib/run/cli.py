@@ -22,14 +22,21 @@ from ..decoding import Alpha, check_alpha, check_beam_size
 from ..interop.ctranslate2 import Engine
 from .distributed import available_device, process_group
 from .export import add_export
-from .run_config import RUN_CONFIG, RunConfig
+from .run_config import MODELS, RUN_CONFIG, RunConfig
 from .training_run import read_corpus, restarted, train_translator
 from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_checkpoints
 
+Settings = dict[str, Any]
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
 PAPERS_ALPHA = 0.6
 ENGINES = ("pytorch", "ctranslate2")
+NO_LANGUAGES = {"", "txt", "text", "tsv", "csv"}  # endings of files
+FILES = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
+FILES += f".gz, UTF-8; or one of {', '.join(CORPORA)}"
+SEVERAL: Settings = {"nargs": "+", "metavar": "FILE"}
+FOLDER: Settings = {"type": Path, "nargs": "?", "default": Path("translator")}
+USAGE = "%(prog)s [folder] [options]"  # by itself argparse would put the folder last, where --data takes it
 FOLDER_FIRST = "The run's folder stands before --data"
 
 
@@ -44,12 +51,12 @@ def run_train(args: argparse.Namespace) -> None:
     if (begun or (folder / MODEL).exists()) and not resume:
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     args.data, args.validation = _data(args.data), args.validation and _paths(args.validation)
-    if isinstance(args.data, list) and not resume and not (args.source and args.target):
-        raise ValueError("name the languages of the files: --source fr --target cs (any names)")
+    if isinstance(args.data, list) and not resume:
+        _name_languages(args)
     before = RunConfig.read(folder) if resume else RunConfig(data=args.data or RunConfig.data)
     own = {field.name for field in fields(RunConfig)} - {"model", "training", "digest"}
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
-    config = before.changed(settings, _assignments(args.model), _assignments(args.training))
+    config = before.changed(settings, _model(args.model), _assignments(args.training))
     config = before.resumed(config) if resume else config
     if not config.clean and (args.max_length is not None or args.max_ratio is not None):
         raise ValueError("--max-length and --max-ratio bound what cleaning leaves; add --clean, or leave them out")
@@ -58,6 +65,15 @@ def run_train(args: argparse.Namespace) -> None:
         warnings.warn(idle, stacklevel=2)
     with process_group(args.device) as device:
         train_translator(folder, config, device, args.minutes, resume)
+
+
+def _name_languages(args: argparse.Namespace) -> None:
+    """Take the languages that are not given from the files' endings, as in train.de train.en."""
+    endings = [Path(file.removesuffix(".gz")).suffix.removeprefix(".") for file in args.data]
+    if len(set(endings)) == 2 and not NO_LANGUAGES & {*endings}:
+        args.source, args.target = args.source or endings[0], args.target or endings[1]
+    if not (args.source and args.target):
+        raise ValueError("name the languages of the files: --source fr --target cs (any names)")
 
 
 def run_evaluate(args: argparse.Namespace) -> None:
@@ -208,7 +224,9 @@ def _set_machine(args: argparse.Namespace) -> None:
     try:
         torch.zeros(0, device=args.device)
     except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device {args.device!r} cannot be used here: {error}") from error
+        why = str(error).strip().splitlines()[0]
+        why = "PyTorch has no device of this name" if "one of" in why else why
+        raise ValueError(f"device {args.device!r} cannot be used here: {why}; name cpu, cuda, cuda:1 or mps") from error
 
 
 def _lines(stream: Iterable[bytes]) -> Iterator[str]:
@@ -221,8 +239,16 @@ def _lines(stream: Iterable[bytes]) -> Iterator[str]:
         yield text.lstrip("\ufeff").strip()  # some editors put a byte order mark before the first line
 
 
-def _assignments(assignments: list[str]) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
+def _model(given: list[str]) -> Settings:
+    """The fields of a model by name, then those given one by one."""
+    named: Settings = {}
+    for name in given:
+        named |= MODELS.get(name, {})
+    return named | _assignments([setting for setting in given if setting not in MODELS])
+
+
+def _assignments(assignments: list[str]) -> Settings:
+    settings: Settings = {}
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals:
@@ -258,39 +284,11 @@ def _parser() -> argparse.ArgumentParser:
     devices = "such as cuda:1; auto (default): cuda, then mps (of which no run is recorded), then cpu"
     common.add_argument("--device", default="auto", help=devices)
     common.add_argument("--threads", type=int, help="CPU threads; default: torch's own choice")
-    files = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
-    files += f".gz, UTF-8; or one of {', '.join(CORPORA)}"
-    several: dict[str, Any] = {"nargs": "+", "metavar": "FILE"}
-
-    usage = "%(prog)s [folder] [options]"  # by itself argparse would put the folder last, where --data takes it
-    learn = commands.add_parser("train", parents=[common], usage=usage, help="train on a corpus and write the folder")
-    learn.add_argument("--data", **several, help=f"{files} (default: the run's; for a new one number_words)")
-    folder: dict[str, Any] = {"type": Path, "nargs": "?", "default": Path("translator")}
-    learn.add_argument("translator", **folder, help="the folder to write (default: translator)")
-    learn.add_argument("--validation", **several, help="likewise (default: a part of one's own files)")
-    learn.add_argument("--source", help="language to translate from, any name for one's own files (default: de)")
-    learn.add_argument("--target", help="language to translate to (default: en)")
-    learn.add_argument(
-        "--clean", action="store_true", default=None, help="leave out pairs that look wrong; say how many"
-    )
-    learn.add_argument("--max-length", type=int, help="with --clean: most characters on one side (default: 500)")
-    learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
-    learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
-    learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
-    assigned: dict[str, Any] = {"nargs": "*", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
-    learn.add_argument("--model", **assigned, help="fields of TransformerConfig (default: the paper's base model)")
-    steps = f"num_steps={RunConfig.training.num_steps} batch_tokens={RunConfig.training.batch_tokens}"
-    learn.add_argument("--training", **assigned, help=f"fields of TrainingConfig (default: {steps}; else the paper's)")
-    learn.add_argument("--validate-every", type=int, metavar="STEPS", help="also saves a checkpoint (default: 200)")
-    learn.add_argument("--keep-last", type=int, metavar="K", help="checkpoints to keep, besides the best (default: 5)")
-    learn.add_argument("--patience", type=int, metavar="N", help="stop after N validations that bring nothing better")
-    learn.add_argument("--minutes", type=float, help="of training, at most; preparing the corpus is not counted")
-    learn.add_argument("--resume", action="store_true", help="go on from the folder's newest intact checkpoint")
-    learn.set_defaults(run=run_train)
+    _add_train(commands, common)
 
     search = argparse.ArgumentParser(add_help=False)
     trained = f"its folder (default: translator), or one of {', '.join(pretrained_names())}"
-    search.add_argument("translator", **folder, help=trained)
+    search.add_argument("translator", **FOLDER, help=trained)
     names = get_args(WhichWeights)
     search.add_argument("--checkpoint", choices=names, help="average: of the last (default: best)")
     search.add_argument("--beam-size", type=int, default=1, help="candidates a sentence (default: 1, greedy; paper: 4)")
@@ -300,16 +298,16 @@ def _parser() -> argparse.ArgumentParser:
     speak = commands.add_parser(
         "translate",
         parents=[common, search],
-        usage=usage,
+        usage=USAGE,
         help="translate standard input, one sentence a line, a line out; 1,000 at a time, at a terminal one",
     )
     speak.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=f"what decodes (default: {ENGINES[0]})")
     speak.set_defaults(run=run_translate)
 
     judge = commands.add_parser(
-        "evaluate", parents=[common, search], usage=usage, help="BLEU with its signature, of one reference a sentence"
+        "evaluate", parents=[common, search], usage=USAGE, help="BLEU with its signature, of one reference a sentence"
     )
-    judge.add_argument("--data", **several, help=f"{files} (default: the run's corpus; of own files what validates)")
+    judge.add_argument("--data", **SEVERAL, help=f"{FILES} (default: the run's corpus; of own files what validates)")
     judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
     judge.add_argument("--bleu-tokenize", help="sacreBLEU's: 13a, zh, char … (default: as the target's script needs)")
     judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
@@ -317,3 +315,31 @@ def _parser() -> argparse.ArgumentParser:
 
     add_export(commands, common, _test_pairs)
     return parser
+
+
+def _add_train(commands: Any, common: argparse.ArgumentParser) -> None:
+    learn = commands.add_parser("train", parents=[common], usage=USAGE, help="train on a corpus and write the folder")
+    learn.add_argument("--data", **SEVERAL, help=f"{FILES} (default: the run's; for a new one number_words)")
+    learn.add_argument("translator", **FOLDER, help="the folder to write (default: translator)")
+    learn.add_argument("--validation", **SEVERAL, help="likewise (default: a part of one's own files)")
+    languages = "default: of files as they end, train.de train.en; else"
+    learn.add_argument("--source", help=f"language to translate from, any name for one's own files ({languages} de)")
+    learn.add_argument("--target", help=f"language to translate to ({languages} en)")
+    learn.add_argument(
+        "--clean", action="store_true", default=None, help="leave out pairs that look wrong; say how many"
+    )
+    learn.add_argument("--max-length", type=int, help="with --clean: most characters on one side (default: 500)")
+    learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
+    learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
+    learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
+    paper = "base, the paper's, which needs a GPU"
+    assigned: dict[str, Any] = {"nargs": "*", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
+    learn.add_argument("--model", **assigned, help=f"small, or fields of TransformerConfig (default: {paper})")
+    steps = f"num_steps={RunConfig.training.num_steps} batch_tokens={RunConfig.training.batch_tokens}"
+    learn.add_argument("--training", **assigned, help=f"fields of TrainingConfig (default: {steps}; else the paper's)")
+    learn.add_argument("--validate-every", type=int, metavar="STEPS", help="also saves a checkpoint (default: 200)")
+    learn.add_argument("--keep-last", type=int, metavar="K", help="checkpoints to keep, besides the best (default: 5)")
+    learn.add_argument("--patience", type=int, metavar="N", help="stop after N validations that bring nothing better")
+    learn.add_argument("--minutes", type=float, help="of training, at most; preparing the corpus is not counted")
+    learn.add_argument("--resume", action="store_true", help="go on from the folder's newest intact checkpoint")
+    learn.set_defaults(run=run_train)

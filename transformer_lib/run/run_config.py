@@ -13,6 +13,10 @@ from .seals import check_regular, parsed
 
 RUN_CONFIG = "training.json"  # in the folder of a run
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
+MODELS = {  # by name: fields of TransformerConfig
+    "base": {},
+    "small": {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4},  # that a CPU trains in hours
+}
 # What a resumed run may change: how far it goes, and what it keeps on the way.
 CHANGEABLE = ("num_steps", "validate_every", "keep_last", "patience")
 

@@ -6,10 +6,13 @@ import itertools
 import json
 import math
 import os
+import shlex
 import shutil
+import signal
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -37,6 +40,7 @@ from .seals import check_regular
 from .translator import DESCRIPTION, Translator, progress_bar, run_checkpoints
 
 LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
+LARGE = 20_000_000  # parameters; a processor takes days to train as many
 ENCODED, SEAL = "encoded", "seal.json"  # a folder there: the ids of the training pairs; and what it says of them
 
 
@@ -108,7 +112,7 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
     model, saved = run.translator.model, run.steps_done
     stop_at = time.monotonic() + seconds
     try:
-        with Metrics(folder if first else None, run.steps_done) as metrics:
+        with Metrics(folder if first else None, run.steps_done) as metrics, first_interrupt() as interrupted:
             records = train(model, run.optimizer, _batches(run, training), training, run.steps_done, run.scaler)
             # A run may have been killed after it stopped early: then there is nothing left to do.
             records = records if broadcast(metrics.since_best < patience, device) else ()
@@ -123,18 +127,74 @@ def _train(folder: Path, config: RunConfig, device: str, seconds: float, resume:
                     run.checkpoints.save(model, run.optimizer, record.step_num, line["val_perplexity"], run.scaler)
                     saved = record.step_num
                 bar.set_postfix(metrics.shown(record.tokens_per_second), refresh=False)
-                if broadcast(last or metrics.since_best >= patience, device):
+                stopping = interrupted()
+                if stopping and first and not validated:  # as it is: validating would take long
+                    run.checkpoints.save(model, run.optimizer, record.step_num, None, run.scaler)
+                    saved = record.step_num
+                if broadcast(last or stopping or metrics.since_best >= patience, device):
                     break
             bar.close()
+            if interrupted() and saved < training.num_steps:
+                raise KeyboardInterrupt
             if metrics.since_best >= patience:
                 best = f"since the best, {min(metrics.perplexities):.4f}"
                 print(f"stopped early: {metrics.since_best} validations {best}", file=sys.stderr)
+            if first:
+                print(_summary(folder, run, metrics, training.num_steps), file=sys.stderr)
     except KeyboardInterrupt:
         where = f"at the checkpoint of step {saved}; --resume goes on" if saved else "before the first checkpoint"
         raise KeyboardInterrupt(where) from None
     except FloatingPointError as error:
         kept = f"the checkpoint of step {saved} is kept" if saved else "no checkpoint was written"
         raise ValueError(f"{error}, in another folder; {kept}") from error
+    except RuntimeError as error:
+        if not training.compile or not is_of_compiler(error):
+            raise
+        why = str(error).strip().splitlines()[0]
+        needs = "it needs a C++ compiler, and folders without a space in their names"
+        raise ValueError(f"compile = True fails: {why}; {needs}, or train without it") from error
+
+
+def is_of_compiler(error: RuntimeError) -> bool:
+    """Whether torch.compile raised it, such as where there is no C++ compiler."""
+    from torch._dynamo.exc import TorchDynamoException  # importing it takes a second
+
+    return isinstance(error, TorchDynamoException)
+
+
+@contextmanager
+def first_interrupt() -> Iterator[Callable[[], bool]]:
+    """Inside the `with` block the first Ctrl-C only sets what the function given returns; a second one interrupts.
+
+    Nothing changes in a thread other than the main one, which gets no signals, nor where somebody else handles them.
+    """
+    came, before = threading.Event(), signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
+        yield came.is_set
+        return
+
+    def note(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        came.set()
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield came.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _summary(folder: Path, run: Run, metrics: Metrics, num_steps: int) -> str:
+    """What a run has reached, and the next command."""
+    step = metrics.last.get("step_num", run.steps_done)
+    said = f"{folder} has made {step:,} of {num_steps:,} steps"
+    if metrics.perplexities:
+        with suppress(FileNotFoundError):  # a checkpoint that was taken away
+            best = int(run.checkpoints.best().stem.removeprefix("step-"))
+            said += f"; the best is step {best:,}, validation perplexity {min(metrics.perplexities):.4f}"
+    if run.steps_done == num_steps:
+        said += "\nfinished before; for more give a larger num_steps: --resume --training num_steps="
+    return f"{said}\nnext: python -m transformer_lib evaluate {shlex.quote(str(folder))}"
 
 
 def _batches(run: Run, training: TrainingConfig) -> Iterator[Batch]:
@@ -187,10 +247,11 @@ def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpu
         said += f"\n{pairs.shared:,} of the validation pairs are also trained on, and are no test of what was learned"
         said += "; add --clean to leave them out of training"
     device = next(model.parameters()).device
-    print(
-        f"{said}\n{count_parameters(model)} parameters, {device}, {config.training.precision}, {steps_done} steps done",
-        file=sys.stderr,
-    )
+    parameters = count_parameters(model)
+    said += f"\n{parameters} parameters, {device}, {config.training.precision}, {steps_done} steps done"
+    if device.type == "cpu" and parameters > LARGE and not steps_done:
+        said += "\nwarning: so many take days on a CPU; use a GPU, or --model small in another folder"
+    print(said, file=sys.stderr)
     val_ids = translator.encode(pairs.held_out)
     check_token_counts("training", pairs, encode_once(folder, translator, pairs), model.config, size)
     check_token_counts("validation", pairs.held_out, val_ids, model.config, size)

@@ -25,6 +25,9 @@ def source_ids(model: Transformer, sentences: Sequence[str], tokenizer: Tokenize
     """The tokens of each sentence that `model` reads, without `<eos>`. Raises and warns as `translate` does."""
     if isinstance(sentences, str):
         raise TypeError(f"sentences must be a list, got the string {sentences[:20]!r}; put it in brackets")
+    for number, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise TypeError(f"sentences[{number}] = {sentence!r} must be a string")
     encoded, limit = [tokenizer.encode(sentence) for sentence in sentences], longest_source(model)
     for i, ids in enumerate(encoded):
         if len(ids) > limit:

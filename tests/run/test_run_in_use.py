@@ -1,0 +1,223 @@
+"""What a user of a run meets: Ctrl-C, names and sizes that are guessed, and what the run says at its end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, training
+from transformer_lib.config import config_from_dict
+from transformer_lib.data import make_batch
+from transformer_lib.data.own_corpus import Corpus
+from transformer_lib.data.trees import Tree, bracket_scores
+from transformer_lib.run import cli, training_run, translator
+from transformer_lib.run.translator import Translator
+from transformer_lib.training import adam, train
+
+SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
+PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier")]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Two files, train.en and train.de."""
+    paths = [tmp_path / "train.en", tmp_path / "train.de"]
+    for path, side in zip(paths, zip(*PAIRS, strict=True), strict=True):
+        path.write_text("".join(f"{text}\n" for text in side), "utf-8")
+    return paths
+
+
+def run(*arguments):
+    return cli.main([str(a) for a in arguments])
+
+
+def start(folder, files, num_steps, *more):
+    settings = ["--training", f"num_steps={num_steps}", "batch_tokens=50", "warmup_steps=10"]
+    options = ["--tokenizer", "space", "--device", "cpu", "--validate-every", 3]
+    return run("train", folder, "--data", *files, *options, *SMALL, *settings, *more)
+
+
+def records(folder):
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+
+
+def weights(folder):
+    return Translator.load(folder, checkpoint="latest").model.state_dict()
+
+
+def test_ctrl_c_keeps_the_step_that_it_came_in_and_the_run_goes_on_to_the_bit(tmp_path, files, monkeypatch, capsys):
+    assert start(tmp_path / "whole", files, 7) == 0
+    real = training_run.train
+
+    def interrupted(*arguments):
+        for record in real(*arguments):
+            if record.step_num == 4:
+                signal.raise_signal(signal.SIGINT)
+            yield record
+
+    monkeypatch.setattr(training_run, "train", interrupted)
+    assert start(tmp_path / "cut", files, 7) == 130
+    assert "step 4; --resume" in capsys.readouterr().err
+    assert (tmp_path / "cut" / "checkpoints" / "step-000004.safetensors").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    monkeypatch.undo()
+    assert run("train", tmp_path / "cut", "--resume", "--device", "cpu") == 0
+    assert all(torch.equal(w, weights(tmp_path / "whole")[name]) for name, w in weights(tmp_path / "cut").items())
+    assert records(tmp_path / "cut") == records(tmp_path / "whole")
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path, files, monkeypatch, capsys):
+    def impatient(*_):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        yield
+
+    monkeypatch.setattr(training_run, "train", impatient)
+    assert start(tmp_path / "cut", files, 7) == 130
+    assert "before the first checkpoint" in capsys.readouterr().err
+
+
+def test_an_ignored_ctrl_c_stays_ignored(tmp_path, files, monkeypatch):
+    """As in a run that a shell has put in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with training_run.first_interrupt() as came:
+            signal.raise_signal(signal.SIGINT)
+            assert not came()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_files_name_their_languages_by_their_endings(tmp_path, files, capsys):
+    assert start(tmp_path / "run", files, 1) == 0
+    found = Translator.load(tmp_path / "run")
+    assert (found.source, found.target) == ("en", "de")
+    assert start(tmp_path / "named", files, 1, "--source", "english") == 0
+    found = Translator.load(tmp_path / "named")
+    assert (found.source, found.target) == ("english", "de")
+    texts = [path.rename(path.with_name(f"{path.suffix[1:]}.txt")) for path in files]
+    assert start(tmp_path / "unnamed", texts, 1) == 2
+    assert "--source" in capsys.readouterr().err
+
+
+def test_a_model_has_a_name_and_a_field_of_its_own_goes_before_it(tmp_path, files):
+    given = ["--model", "num_layers=1", "small", "d_ff=16", "--training", "num_steps=1"]
+    assert run("train", tmp_path / "run", "--data", *files, "--tokenizer", "space", "--device", "cpu", *given) == 0
+    config = Translator.load(tmp_path / "run").model.config
+    assert (config.num_layers, config.d_model, config.d_ff, config.num_heads) == (1, 256, 16, 4)
+
+
+@pytest.mark.parametrize(("limit", "warned"), [(10, True), (10_000_000, False)])
+def test_a_large_model_on_a_cpu_is_warned_of_with_the_remedy(tmp_path, files, monkeypatch, capsys, limit, warned):
+    monkeypatch.setattr(training_run, "LARGE", limit)
+    assert start(tmp_path / "run", files, 1) == 0
+    assert ("--model small" in capsys.readouterr().err) == warned
+
+
+def test_a_run_ends_with_its_best_step_and_the_next_command(tmp_path, files, capsys):
+    assert start(tmp_path / "run", files, 6) == 0
+    said = capsys.readouterr().err.splitlines()
+    best = min((r for r in records(tmp_path / "run") if "val_perplexity" in r), key=lambda r: r["val_perplexity"])
+    assert f"step {best['step_num']}, validation perplexity {best['val_perplexity']:.4f}" in said[-2]
+    assert said[-1].endswith(f"transformer_lib evaluate {tmp_path / 'run'}")
+    assert run("train", tmp_path / "run", "--resume", "--device", "cpu") == 0
+    assert "larger num_steps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "ours"),
+    [
+        (TrainingConfig, "lr", "rate_factor"),
+        (TrainingConfig, "epochs", "num_steps"),
+        (TransformerConfig, "dropout", "p_drop"),
+        (TransformerConfig, "layers", "num_layers"),
+    ],
+)
+def test_the_names_of_other_toolkits_lead_to_ours(kind, key, ours):
+    with pytest.raises(ValueError, match=ours):
+        config_from_dict(kind, {key: 1})
+
+
+def test_a_device_of_no_name_is_one_short_line(tmp_path, files, capsys):
+    assert run("train", tmp_path / "run", "--data", *files, "--device", "gpu") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "cuda:1" in line
+    assert len(line) < 160
+
+
+@pytest.mark.slow
+@pytest.mark.posix
+def test_compiling_without_a_compiler_is_one_line(tmp_path, files):
+    given = ["--data", *files, "--tokenizer", "space", "--device", "cpu", *SMALL]
+    given += ["--training", "num_steps=1", "batch_tokens=50", "compile=true"]
+    nowhere = {"CXX": str(tmp_path / "g++"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "transformer_lib", "train", tmp_path / "run", *given]
+    ended = subprocess.run(command, env=os.environ | nowhere, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2, ended.stderr
+    assert "compile" in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_sentence_that_is_none_is_named_by_its_place():
+    with pytest.raises(TypeError, match=r"sentences\[1\]"):
+        Translator.load("number_words_en_de").translate(["one", None])
+
+
+def test_the_note_on_tokenized_text_stands_beside_such_scores_alone(tmp_path, files, capsys):
+    assert start(tmp_path / "run", files, 1) == 0
+    for tokenization, noted in (("none", True), ("13a", False)):
+        scored = ["--device", "cpu", "--bleu-tokenize", tokenization]
+        assert run("evaluate", tmp_path / "run", *scored) == 0
+        assert ("not to be compared" in capsys.readouterr().out) == noted
+
+
+@pytest.mark.parametrize(("at_terminal", "sizes"), [(True, [1, 1, 1]), (False, [3])])
+def test_a_terminal_gets_each_answer_at_once(monkeypatch, stdin, at_terminal, sizes):
+    chunks = []
+    monkeypatch.setattr(Translator, "translate", lambda _, chunk, **__: chunks.append(len(chunk)) or chunk)
+    stdin(b"one\ntwo\nthree\n")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=sys.stdin.buffer, isatty=lambda: at_terminal))
+    assert run("translate", "number_words_en_de", "--device", "cpu") == 0
+    assert chunks == sizes
+
+
+def test_weights_that_were_saved_on_a_gpu_are_averaged_without_one(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.serialization, "location_tag", lambda _: "cuda:7")
+        torch.save({"weight": torch.ones(3)}, tmp_path / "weights.pt")
+    assert torch.equal(average_checkpoints([tmp_path / "weights.pt"])["weight"], torch.ones(3))
+
+
+def test_gradients_are_exchanged_with_the_last_batch_of_a_step_alone(monkeypatch):
+    exchanged, real = [], training.gradient_sync
+    monkeypatch.setattr(training, "gradient_sync", lambda model, now: exchanged.append(now) or real(model, now))
+    config = TrainingConfig(num_steps=2, accumulate=3)
+    model = Transformer(TransformerConfig(vocabulary_size=9, num_layers=1, d_model=8, d_ff=8, num_heads=1, d_k=8))
+    assert len(list(train(model, adam(model, config), [make_batch([([4], [5])])] * 6, config))) == 2
+    assert exchanged == [False, False, True] * 2
+
+
+@pytest.mark.parametrize("error", [ImportError, KeyboardInterrupt])
+def test_what_is_no_fault_of_the_file_is_not_called_one(monkeypatch, error):
+    def failing(_):
+        raise error
+
+    monkeypatch.setattr(translator, "load_tokenizer", failing)
+    with pytest.raises(error):
+        Translator.load("number_words_en_de")
+
+
+@pytest.mark.parametrize(("pairs", "held_out"), [([], PAIRS), (PAIRS, [])])
+def test_a_corpus_needs_pairs_to_train_on_and_pairs_held_out(pairs, held_out):
+    with pytest.raises(ValueError, match="give more"):
+        Corpus(pairs, held_out)
+
+
+def test_predictions_without_a_tree_find_nothing():
+    assert bracket_scores([None], [Tree("S", (Tree("NN", ("cat",)),))]) == (0.0, 0.0, 0.0)
