@@ -47,7 +47,7 @@ MODEL: dict[str, Any] = {
     **{"num_layers": 4, "d_model": 128, "d_ff": 512, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.2},
     "norm_order": "pre",
 }
-TRAINING: dict[str, Any] = {"num_steps": 5000, "batch_tokens": 1000, "warmup_steps": 1000, "length_noise": 2.0}
+TRAINING: dict[str, Any] = {"num_steps": 5000, "batch_tokens": 1000, "warmup_steps": 1000}
 BEAM_SIZE, ALPHA, BEYOND_INPUT = 21, 0.3, 300
 VALIDATE_EVERY, PATIENCE = 250, 6  # a training ends after so many validations without a lower perplexity
 PUNCTUATION = {",", ".", ":", "``", "''"}  # parts of speech that evalb's rule takes out

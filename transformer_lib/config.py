@@ -150,8 +150,6 @@ class TrainingConfig:
     Args:
         num_steps: updates of the weights.
         batch_tokens: upper limit of tokens in a batch, on each side, padding included.
-        length_noise: by how many tokens, at most, sentences are put out of the order of their lengths before they are
-            cut into batches; 0 fills most batches with sentences of one exact length.
         accumulate: batches whose gradients make one update.
         rate_factor: what equation (3) is multiplied by; the paper's is 1.
         beta1, beta2, epsilon: of Adam.
@@ -166,7 +164,6 @@ class TrainingConfig:
 
     num_steps: int = 100_000
     batch_tokens: int = 25_000
-    length_noise: float = 0.0
     accumulate: int = 1
     warmup_steps: int = 4000
     rate_factor: float = 1.0
@@ -188,9 +185,8 @@ class TrainingConfig:
         for name in ("epsilon", "rate_factor"):
             if not _is_finite(getattr(self, name)) or getattr(self, name) <= 0:
                 raise ValueError(f"{name} = {getattr(self, name)!r} must be a number greater than 0")
-        for name in ("length_noise", "r_drop"):
-            if not _is_finite(getattr(self, name)) or getattr(self, name) < 0:
-                raise ValueError(f"{name} = {getattr(self, name)!r} must be a number of at least 0")
+        if not _is_finite(self.r_drop) or self.r_drop < 0:
+            raise ValueError(f"r_drop = {self.r_drop!r} must be a number of at least 0")
         norm = self.max_grad_norm
         if norm is not None and (isinstance(norm, bool) or not isinstance(norm, numbers.Real) or not norm > 0):
             raise ValueError(f"max_grad_norm = {norm!r} must be a number greater than 0, or None for no limit")

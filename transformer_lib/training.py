@@ -249,10 +249,9 @@ def epochs(
     if not pairs:
         raise ValueError("no pairs: there is nothing to train on")
     special = model_config.pad_id, model_config.bos_id, model_config.eos_id
-    limit, noise = config.batch_tokens, config.length_noise
     for epoch in itertools.count():
         seed = config.seed * 1_000_003 + epoch
-        groups = batch_plan(pairs, limit, seed, noise)
+        groups = batch_plan(pairs, config.batch_tokens, seed)
         for group in groups[skip:]:
             yield make_batch([pairs[i] for i in group], *special)
         skip = max(0, skip - len(groups))

@@ -51,7 +51,6 @@ def test_a_bad_model_setting_is_named_with_its_limit(setting, message):
         ({"epsilon": "x"}, "epsilon = 'x' must be a number greater than 0"),
         ({"rate_factor": 0}, "rate_factor = 0 must be a number greater than 0"),
         ({"rate_factor": float("inf")}, "rate_factor = inf must be a number greater than 0"),
-        ({"length_noise": -1.0}, "length_noise = -1.0 must be a number of at least 0"),
         ({"seed": "a"}, "seed = 'a' must be an integer"),
         ({"seed": True}, "seed = True must be an integer"),
         ({"seed": -1}, "seed"),
@@ -97,7 +96,7 @@ def test_a_record_cannot_be_changed(record):
 @pytest.mark.paper("adam", "eq-3", "label-smoothing", "batching")
 def test_without_settings_a_run_is_the_papers():
     assert vars(TrainingConfig()) == {
-        **{"num_steps": 100_000, "batch_tokens": 25_000, "length_noise": 0.0, "accumulate": 1},  # section 5.1, 5.2
+        **{"num_steps": 100_000, "batch_tokens": 25_000, "accumulate": 1},  # section 5.1, 5.2
         **{"warmup_steps": 4000, "rate_factor": 1.0, "beta1": 0.9, "beta2": 0.98, "epsilon": 1e-9},  # section 5.3
         **{
             "epsilon_ls": 0.1,

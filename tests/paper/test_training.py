@@ -124,14 +124,6 @@ def test_every_update_is_made_in_training_mode():
     assert modes == [True] * 6
 
 
-def test_the_noise_of_the_lengths_reaches_the_batches():
-    exact, noisy = (
-        [next(epochs(PAIRS, TINY, replace(SETTINGS, batch_tokens=40, length_noise=noise, seed=s))) for s in range(5)]
-        for noise in (0.0, 3.0)
-    )
-    assert [batch.source.shape for batch in exact] != [batch.source.shape for batch in noisy]
-
-
 def test_training_learns_to_repeat_a_word():
     config = replace(SETTINGS, num_steps=60, warmup_steps=20, epsilon_ls=0.0)
     records = steps(fresh_model(), epochs(PAIRS, TINY, config), config)

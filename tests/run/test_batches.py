@@ -54,11 +54,11 @@ def test_every_pair_comes_once_and_no_batch_is_too_big(pairs, limit, seed):
     assert sorted(seen) == sorted(pairs)
 
 
-def plan_by_loops(pairs, batch_tokens, seed, noise):
+def plan_by_loops(pairs, batch_tokens, seed):
     generator = random.Random(seed)
     order = list(range(len(pairs)))
     generator.shuffle(order)
-    key = {i: (len(pairs[i][1]) + (generator.uniform(-noise, noise) if noise else 0), len(pairs[i][0])) for i in order}
+    key = {i: (len(pairs[i][1]), len(pairs[i][0])) for i in order}
     groups, widest = [[]], 0
     for i in sorted(order, key=lambda i: key[i]):
         width = max(map(len, pairs[i])) + 1
@@ -72,11 +72,11 @@ def plan_by_loops(pairs, batch_tokens, seed, noise):
 
 
 @pytest.mark.paper("batching")
-@given(PAIRS, st.integers(13, 200), st.integers(0, 10**7), st.sampled_from([0.0, 2.5]))
+@given(PAIRS, st.integers(13, 200), st.integers(0, 10**7))
 @settings(max_examples=60, deadline=None)
-def test_the_plan_of_an_epoch_equals_the_loops(pairs, batch_tokens, seed, noise):
-    plan = [group.tolist() for group in batch_plan(pairs, batch_tokens, seed, noise)]
-    assert plan == plan_by_loops(pairs, batch_tokens, seed, noise)
+def test_the_plan_of_an_epoch_equals_the_loops(pairs, batch_tokens, seed):
+    plan = [group.tolist() for group in batch_plan(pairs, batch_tokens, seed)]
+    assert plan == plan_by_loops(pairs, batch_tokens, seed)
 
 
 @pytest.mark.paper("batching")
@@ -84,7 +84,7 @@ def test_the_plan_of_an_epoch_equals_the_loops(pairs, batch_tokens, seed, noise)
 def test_sentences_of_any_length_are_planned_as_by_the_loops(longest):
     pairs = [([3] * (longest - i % 7), [4] * (longest - i % 5 if i % 2 else i)) for i in range(12)]
     plan = [group.tolist() for group in batch_plan(pairs, 3 * longest, seed=1)]
-    assert plan == plan_by_loops(pairs, 3 * longest, 1, 0.0)
+    assert plan == plan_by_loops(pairs, 3 * longest, 1)
 
 
 @pytest.mark.paper("batching")
@@ -112,32 +112,6 @@ def test_pairs_of_one_length_meet_others_under_another_seed():
     one, other = ({frozenset(b.source[:, 0].tolist()) for b in token_batches(pairs, 10, seed)} for seed in (0, 1))
     assert len(one) == len(other) == 8
     assert one != other
-
-
-@pytest.mark.paper("batching")
-def test_with_noise_the_lengths_of_a_batch_are_alike_but_not_equal():
-    pairs = [([3] * (i % 37 + 1), [4] * (i % 37 + 1)) for i in range(3700)]
-
-    def spreads(noise):
-        batches = list(token_batches(pairs, 600, length_noise=noise))
-        lengths = [(b.target_output != 0).sum(dim=1) for b in batches]
-        return [int(a.max() - a.min()) for a in lengths], sum(map(len, lengths))
-
-    exact, noisy = spreads(0.0), spreads(2.0)
-    assert exact[1] == noisy[1] == len(pairs)  # every pair, once
-    assert sum(spread > 0 for spread in exact[0]) < len(exact[0]) / 3
-    assert sum(spread > 0 for spread in noisy[0]) > 0.9 * len(noisy[0])
-    assert max(noisy[0]) <= 6  # a batch spans one or two lengths, each up to 2 off
-
-
-@pytest.mark.paper("batching")
-def test_without_a_choice_there_is_no_noise():
-    pairs = [([3] * (i % 37 + 1), [4] * (i % 37 + 1)) for i in range(370)]
-    default, exact, noisy = (
-        [batch.source.tolist() for batch in token_batches(pairs, 100, **choice)]
-        for choice in ({}, {"length_noise": 0.0}, {"length_noise": 1.0})
-    )
-    assert default == exact != noisy
 
 
 @pytest.mark.paper("batching")

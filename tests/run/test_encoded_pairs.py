@@ -1,5 +1,4 @@
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,11 +39,10 @@ def test_an_id_takes_as_few_bytes_as_the_vocabulary_allows(tmp_path, size, bytes
 
 
 @pytest.mark.paper("batching")
-@pytest.mark.parametrize("noise", [0.0, 2.0])
-def test_pairs_on_the_disk_give_the_batches_of_pairs_in_memory(tmp_path, noise):
+def test_pairs_on_the_disk_give_the_batches_of_pairs_in_memory(tmp_path):
     found = EncodedPairs.write(tmp_path, PAIRS, 500)
     for seed in (0, 5):
-        both = [[ids_of(b) for b in token_batches(p, 60, seed, length_noise=noise)] for p in (PAIRS, found)]
+        both = [[ids_of(b) for b in token_batches(p, 60, seed)] for p in (PAIRS, found)]
         assert both[0] == both[1]
 
 
@@ -69,11 +67,10 @@ def test_batches_are_planned_without_reading_a_pair(tmp_path):
     assert sorted(i for group in plan for i in group) == list(range(len(PAIRS)))
 
 
-@pytest.mark.parametrize("noise", [0.0, 2.0])
-def test_a_run_that_goes_on_within_an_epoch_reads_nothing_of_what_came_before(tmp_path, noise):
+def test_a_run_that_goes_on_within_an_epoch_reads_nothing_of_what_came_before(tmp_path):
     EncodedPairs.write(tmp_path, PAIRS, 500)
-    settings = replace(TrainingConfig(batch_tokens=60), length_noise=noise)
-    count = len(batches.batch_plan(PAIRS, 60, 0, noise))
+    settings = TrainingConfig(batch_tokens=60)
+    count = len(batches.batch_plan(PAIRS, 60))
     for skip in (count // 2, count - 1, count, 2 * count + 3):
         pairs = Watched(tmp_path)
         rest = [ids_of(b) for b in itertools.islice(epochs(pairs, TINY, settings, skip), 3)]

@@ -90,7 +90,6 @@ def token_batches(
     pad_id: int = 0,
     bos_id: int = 1,
     eos_id: int = 2,
-    length_noise: float = 0.0,
 ) -> Iterator[Batch]:
     """One epoch, in batches of like lengths that the seed puts in order.
 
@@ -98,18 +97,15 @@ def token_batches(
 
     Args:
         batch_tokens: most tokens on each side of a batch, padding included.
-        length_noise: most tokens by which a sentence leaves the order of lengths.
 
     Raises:
         ValueError: no pairs, a sentence longer than batch_tokens, or a seed below 0.
     """
-    for group in batch_plan(pairs, batch_tokens, seed, length_noise):
+    for group in batch_plan(pairs, batch_tokens, seed):
         yield make_batch([pairs[i] for i in group], pad_id, bos_id, eos_id)
 
 
-def batch_plan(
-    pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int, seed: int = 0, length_noise: float = 0.0
-) -> list[np.ndarray]:
+def batch_plan(pairs: Sequence[tuple[Ids, Ids]], batch_tokens: int, seed: int = 0) -> list[np.ndarray]:
     """The indices of the pairs in each batch of one epoch. Only their lengths matter.
 
     Args and Raises: as of token_batches. Pairs that know their lengths, such as EncodedPairs, are not read at all.
@@ -130,11 +126,8 @@ def batch_plan(
     order = np.array(shuffled)
     # NumPy sorts numbers of 16 bits several times as fast as larger ones.
     source, target = lengths.astype(np.min_scalar_type(lengths.max()))
-    by_length = target[order]
-    if length_noise:
-        by_length = by_length + [generator.uniform(-length_noise, length_noise) for _ in order]
     # A stable sort: by target, then by source, else as shuffled.
-    order = order[np.lexsort((source[order], by_length))]
+    order = order[np.lexsort((source[order], target[order]))]
     groups = list(_groups(widths[order], order, batch_tokens))
     generator.shuffle(groups)
     return groups
