@@ -2,7 +2,8 @@
 
 import math
 import numbers
-from collections.abc import Iterator, Sequence
+from bisect import insort
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -182,15 +183,15 @@ def beam_hypotheses(
             logits = cache.next_logits(newest, beam.mask())
             for row, tokens, log_probability in beam.extend(logits):
                 score = log_probability / length_penalty(len(tokens), alpha)
-                finished[row].append(Hypothesis(tokens, log_probability, score))
+                hypothesis = Hypothesis(tokens, log_probability, score)
+                insort(finished[row], hypothesis, key=lambda h: -h.score)
             rows = beam.rows.tolist()
             worst_kept = [_worst_kept(finished[row], beam_size) for row in rows]
             still_open = beam.still_open(worst_kept, alpha)
             if not still_open.all():  # A finished sentence leaves the batch.
                 beam.keep(still_open)
                 cache.keep(still_open)
-    ranked = [sorted(ended, key=lambda h: -h.score) for ended in finished]
-    return [hypotheses[:beam_size] for hypotheses in ranked]
+    return [ranked[:beam_size] for ranked in finished]
 
 
 @torch.no_grad()
@@ -218,8 +219,8 @@ def hypothesis_attention(
 
 
 def _worst_kept(finished: list[Hypothesis], beam_size: int) -> float:
-    scores = sorted((h.score for h in finished), reverse=True)
-    return scores[beam_size - 1] if len(scores) >= beam_size else -math.inf
+    # Best first.
+    return finished[beam_size - 1].score if len(finished) >= beam_size else -math.inf
 
 
 class _Beam:
@@ -242,8 +243,9 @@ class _Beam:
         self.descends = torch.cat([self.descends, self.itself.expand(len(self.rows), -1, -1)], dim=-1)
         return self.descends[:, None]
 
-    def extend(self, logits: Tensor) -> Iterator[tuple[int, list[int], float]]:
-        # Every candidate by every token; yields those that end.
+    def extend(self, logits: Tensor) -> list[tuple[int, list[int], float]]:
+        # Every candidate by every token. Returns those that end, each as
+        # (sentence, tokens, log-probability).
         eos_id, beam_size = self.config.eos_id, self.totals.size(1)
         log_p = logits.log_softmax(dim=-1, dtype=self.totals.dtype)
         log_p[:, :, self.config.pad_id] = -math.inf  # not a word
@@ -254,9 +256,10 @@ class _Beam:
         check_finite(best[:, 0])
         parents, newest = indices // log_p.size(-1), indices % log_p.size(-1)
         ends = newest == eos_id
+        ended = []
         for i, j in (ends & best.isfinite())[:, :beam_size].nonzero().tolist():
-            tokens = self.tokens[i, parents[i, j], 1:].tolist()
-            yield int(self.rows[i]), [*tokens, eos_id], float(best[i, j])
+            tokens = [*self.tokens[i, parents[i, j], 1:].tolist(), eos_id]
+            ended.append((int(self.rows[i]), tokens, float(best[i, j])))
         self.totals, chosen = best.masked_fill(ends, -math.inf).topk(beam_size)
         parents, newest = parents.gather(1, chosen), newest.gather(1, chosen)
         kept = _inherited(parents, self.tokens)
@@ -265,7 +268,8 @@ class _Beam:
         at_limit = self._at_limit()[:, None] & self.totals.isfinite()
         for i, j in at_limit.nonzero().tolist():
             tokens = self.tokens[i, j, 1:].tolist()
-            yield int(self.rows[i]), tokens, float(self.totals[i, j])
+            ended.append((int(self.rows[i]), tokens, float(self.totals[i, j])))
+        return ended
 
     def still_open(self, worst_kept: Sequence[float], alpha: Alpha) -> Tensor:
         best_open = self.totals.amax(dim=1) / length_penalty(self.tokens.size(-1) - 1, alpha)
