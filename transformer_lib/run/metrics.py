@@ -1,5 +1,6 @@
 """The records of a run: a JSON line for each step in metrics.jsonl."""
 
+import io
 import json
 import os
 from pathlib import Path
@@ -32,7 +33,7 @@ class Metrics:
         check_regular(path)
         self.file = path.open("ab")
         kept = 0
-        for line in path.read_bytes().splitlines(keepends=True):
+        for line in io.BytesIO(path.read_bytes()):  # a line ends with \n alone
             record = _record(line)
             if record is None or record["step_num"] > steps_done:
                 break
