@@ -39,14 +39,16 @@ def marks(**changes: Any) -> Marks:
 
 
 def test_gradescope_gets_each_check_with_its_message() -> None:
-    result = elsewhere.gradescope(marks(events=["a-check: stopped after 20 s"]), 12.3)
+    answer = {"c": "Because of the scale."}
+    result = elsewhere.gradescope(marks(events=["a-check: stopped after 20 s"], written=answer), 12.3)
     check_gradescope(result)
-    assert [test["score"] for test in result["tests"]] == [2, 2, 1, 0]
-    assert [test["output"] for test in result["tests"]] == ["Right.", "", "Right.", "of -1 you make 1"]
-    assert [test["visibility"] for test in result["tests"]] == ["visible", "after_due_date"] * 2
-    assert (
-        result["output"] == "a-check: stopped after 20 s\n1 written answers are marked by hand and do not count here."
-    )
+    *checks, written = result["tests"]
+    assert [test["score"] for test in checks] == [2, 2, 1, 0]
+    assert [test["output"] for test in checks] == ["Right.", "", "Right.", "of -1 you make 1"]
+    assert [test["visibility"] for test in checks] == ["visible", "after_due_date"] * 2
+    assert result["output"].startswith("a-check: stopped after 20 s\nc, 6 points: ")
+    assert (written["name"], written["max_score"]) == ("c", 0)
+    assert written["output"].endswith("Because of the scale."), "for who marks it there"
 
 
 def test_classroom_50_gets_each_check_and_no_message_of_a_hidden_one() -> None:
@@ -115,6 +117,14 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
         assert sum(test["score"] for test in result["tests"]) == expected, (name, result)
         assert sum(test["max_score"] for test in result["tests"]) == sum(one.points for one in machine)
         assert ("There is no notebook" in result["output"]) == (name == "nothing")
+
+
+def test_the_folder_for_gradescope_need_not_be_there(tmp_path: Path) -> None:
+    for kind in ("source", "release"):
+        folder = tmp_path / "made" / kind / "attention"
+        folder.mkdir(parents=True)
+        (folder / "attention.ipynb").write_text("{}", "utf-8")
+    assert export_autograder.for_gradescope("attention", tmp_path / "made", tmp_path / "new" / "folder").exists()
 
 
 def test_a_chapter_without_an_assignment_is_named(tmp_path: Path) -> None:

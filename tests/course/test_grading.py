@@ -267,6 +267,7 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
     assert "Your function returns nothing yet." in pages["untouched"]
     assert "Not answered: the cell for it is as it was handed out." in pages["untouched"]
     assert "Not answered" not in pages["stripped"]
+    assert pages["not-json"].count("Not answered") == len(POINTS), "nothing readable is nothing answered"
     assert "Right: it equals the loops." in pages["stripped"]
     hidden = [one.cells["hidden-check"] for one in EXERCISES["attention"] if one.is_graded_by_machine]
     for student, page in pages.items():
@@ -305,6 +306,46 @@ def test_a_hidden_check_is_in_no_process_of_a_submission(visited: Visit) -> None
     lines = [line.strip() for line in exercise.cells["hidden-check"].splitlines() if len(line.strip()) > 20]
     assert lines
     assert not [line for line in lines if line in said]
+
+
+IN_GRADING = """
+import os, sys
+from pathlib import Path
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+from workshop.course import variants
+from workshop.course.grade import refuse_drawn
+from workshop.course.grade_one import newest_notebook
+from workshop.course.grading.feedback import Presentation
+from workshop.course.grading.submissions import Submission
+
+answer = new_code_cell(metadata={"nbgrader": {"solution": True, "grade_id": "ex-f"}})
+check = new_code_cell(metadata={"nbgrader": {"grade": True}, "book": {"answer": "ex-f"}})
+answer.outputs = [new_output("error", ename="SyntaxError", evalue="line 2")]
+check.outputs = [new_output("error", ename="NameError", evalue="name 'f' is not defined")]
+shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
+print(shown.cells[1].metadata.outcome)
+home = Path(sys.argv[1])
+for number, text in enumerate([variants.HEAD, variants.HEAD, ""]):
+    (home / f"{number}.ipynb").write_text(text, "utf-8")
+    os.utime(home / f"{number}.ipynb", (number, number))
+one, two, three = (Submission(home / f"{number}.ipynb", str(number), "attention") for number in range(3))
+refuse_drawn([one, three, three])
+for folder in (home, home / "in" / ".."):
+    print(newest_notebook(folder).name)
+refuse_drawn([one, two, three])
+"""
+
+
+def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Path) -> None:
+    home = tmp_path / ".cache"
+    (home / "in").mkdir(parents=True)
+    command = [zoo.PYTHON, "-c", IN_GRADING, home]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    outcome, *newest = done.stdout.splitlines()
+    assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
+    assert newest == ["2.ipynb"] * 2, "dots above the folder hide nothing"
+    assert done.returncode == 1
+    assert "--variants" in done.stderr, "right answers would lose their points"
 
 
 @contextlib.contextmanager
@@ -457,6 +498,7 @@ def test_the_class_list_reaches_the_report_and_titles_the_feedback(assignments: 
     said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--chapter", "attention", "--class", str(students))
     assert "attention: no notebook of 1 of the class" in said
     assert "## No notebook of this chapter: 1\n\n- bob: left out: bob_attention.pdf" in report_of(out)
+    assert marks(out, "attention")["bob"]["points"] == "0.0"
     row = marks(out, "attention")["ada"]
     assert {label: float(row[label]) for label in POINTS} == POINTS
     feedback = out / "feedback" / "ada" / "attention" / "attention.html"

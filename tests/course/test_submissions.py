@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from workshop.course.grading.class_list import absent, with_students
 from workshop.course.grading.class_list import read as read_class
 from workshop.course.grading.exercise_parts import part_title, titles
 from workshop.course.grading.exercise_parts import rows as exercise_rows
-from workshop.course.grading.marks import NO_MARK, Marks, write_canvas, write_generic, write_moodle
+from workshop.course.grading.marks import NO_MARK, Marks, of_absent, write_canvas, write_generic, write_moodle
 from workshop.course.grading.rebuild import CHANGED, Unreadable, ids, read, rebuild
 from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe
 from workshop.course.grading.summary import alike, report
@@ -79,6 +80,9 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
         ("ada_attention.ipynb", "ada", "attention", "ada_attention"),
         ("ada_attention (1).ipynb", "ada", "attention", "ada_attention (1)"),
         ("ada_attention-1.ipynb", "ada", "attention", "ada_attention-1"),
+        ("ada_attention_final.ipynb", "ada", "attention", "ada_attention_final"),
+        ("Copy of ada_attention.ipynb", "ada", "attention", "Copy of ada_attention"),
+        ("ada_attention - Copy.ipynb", "ada", "attention", "ada_attention - Copy"),
         ("group-1.ipynb", "group-1", "attention", "group-1"),
         ("ada_b__draft 2.ipynb", "ada_b", "attention", "ada_b__draft 2"),
         ("lovelaceada_1234_56_attention.ipynb", "lovelaceada-1234", "attention", "lovelaceada_1234_56_attention"),
@@ -91,9 +95,10 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
 def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chapter: str, page: str) -> None:
     put(tmp_path, name)
     (found,), lines = find(tmp_path, CHAPTERS)
-    assert (found.student, found.chapter, lines) == (student, chapter, [])
-    assert found.page == page
+    assert (found.student, found.chapter, found.page) == (student, chapter, page)
+    assert len(lines) == ("LATE" in name)
     if "LATE" in name:
+        assert "late" in lines[0]
         assert (found.canvas, found.name) == ("1234", "lovelaceada")
     if "assignsubmission" in name:
         assert (found.moodle, found.name) == ("77", "Ada Lovelace")
@@ -112,7 +117,7 @@ def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) ->
     assert lines == [
         "eve.ipynb: of no chapter that can be told; grade it with CHAPTER=…",
         "notes.txt: not a notebook of a student, left out",
-        "zoe_attention.zip: not a notebook of a student, left out",
+        "zoe_attention.zip: an archive: unpack it; left out",
     ]
     put(tmp_path, "ada_attention.ipynb")
     found, lines = find(tmp_path, CHAPTERS, wanted="attention")
@@ -124,6 +129,32 @@ def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) ->
         "ada.ipynb: of the chapter masks, left out",
         "bob_learning_rate.ipynb: of the chapter learning_rate, left out",
     ]
+
+
+@pytest.mark.parametrize(
+    "name", ["attention", "Copy of attention", "attention (1)", "attention_final", "Masks", "homework", "my_homework 3"]
+)
+def test_a_name_that_is_nobodys_becomes_no_student(tmp_path: Path, name: str) -> None:
+    put(tmp_path, f"{name}.ipynb")
+    with pytest.raises(SystemExit, match="STUDENT_attention"):
+        find(tmp_path, CHAPTERS)
+    put(tmp_path, "ada_attention.ipynb")
+    (found,), (line,) = find(tmp_path, CHAPTERS)
+    assert (found.student, line.partition(":")[0]) == ("ada", f"{name}.ipynb")
+
+
+def test_a_name_that_begins_with_another_is_asked_about(tmp_path: Path) -> None:
+    for name in ("ada", "ada_new", "group-1", "group-1-b", "bob"):
+        put(tmp_path, f"{name}.ipynb")
+    found, lines = find(tmp_path, CHAPTERS)
+    assert len(found) == 5
+    assert [line.partition(":")[0] for line in lines] == ["ada_new"]
+
+
+def test_an_archive_alone_is_told_to_be_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "all.zip").write_bytes(b"PK")
+    with pytest.raises(SystemExit, match="unpack"):
+        find(tmp_path / "all.zip", CHAPTERS)
 
 
 def test_a_file_that_is_not_taken_gets_a_line_unless_it_is_nobodys(tmp_path: Path) -> None:
@@ -250,6 +281,11 @@ def test_lost_metadata_does_not_lose_answers(tmp_path: Path, kept: str) -> None:
     assert "return 2 * x" in rebuilt.cells[2].source
     assert rebuilt.cells[4].source == "Because."
     assert [one.metadata for one in rebuilt.cells[:5]] == [one.metadata for one in assignment().cells]
+
+
+def test_a_notebook_without_cells_has_one_remark(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="no cells"):
+        submitted(tmp_path, notebook())
 
 
 def test_a_missing_answer_gets_its_starter_and_a_note(tmp_path: Path) -> None:
@@ -399,7 +435,7 @@ def test_cells_that_differ_in_most_notebooks_are_named_once_with_the_likely_reas
         one.events.append(f"setup: {CHANGED}")
     others[0].events.append(f"ex-f-check: {CHANGED}")
     text = report("attention", [marks(), *others], [])
-    assert f"- setup: {CHANGED}, in 2 of 3 notebooks: handed out from another version?" in text
+    assert f"- setup: {CHANGED}, in 2 of 3 notebooks: from another version or key?" in text
     assert text.count(f"setup: {CHANGED}") == 1
     assert f"- bob: ex-f-check: {CHANGED}\n" in text
     assert f"- bob: setup: {CHANGED}" in report("attention", others[:1], []), "one notebook is no class"
@@ -468,9 +504,9 @@ def test_the_class_list_tells_who_handed_in_nothing(tmp_path: Path) -> None:
     ]
     found = with_students(students, submissions)
     assert [one.listed for one in found] == ["ada", "77", "1234", "O'Brien", ""]
-    assert absent(students, found, "attention") == ["never"]
-    assert absent(students, found, "masks") == list(students)
-    text = report("attention", [marks()], [], ["never"])
+    assert absent(students, found, "attention") == {"never": ""}
+    assert [*absent(students, found, "masks")] == students
+    text = report("attention", [marks()], [], {"never": ""})
     assert "## No notebook of this chapter: 1\n\n- never" in text
     assert "No notebook" not in report("attention", [marks()], [])
 
@@ -485,15 +521,42 @@ def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path:
     left_out = [path.relative_to(tmp_path) for path in files(tmp_path) if path != found[0].file]
     assert len(left_out) == len(lines) == 7
     students = ["ada", "ada_essay", "1234", "77", "bob", "cid", "never", tmp_path.name]
-    assert absent(students, found, "attention", left_out, CHAPTERS) == [
-        "ada: left out: ada_attention-1.zip, ada_attention.pdf",
-        "ada_essay: left out: ada_essay.pdf",
-        "1234: left out: eve_1234_56_x.zip",
-        "77: left out: x.py",
-        "bob: left out: x.ipynb",
-        "never",
-        tmp_path.name,
-    ]
+    assert absent(students, found, "attention", left_out, CHAPTERS) == {
+        "ada": "ada_attention-1.zip, ada_attention.pdf",
+        "ada_essay": "ada_essay.pdf",
+        "1234": "eve_1234_56_x.zip",
+        "77": "x.py",
+        "bob": "x.ipynb",
+        "never": "",
+        tmp_path.name: "",
+    }
+
+
+def test_who_handed_in_nothing_gets_no_points_in_every_table(tmp_path: Path) -> None:
+    file, nothing = tmp_path / "marks.csv", [of_absent("Bob", "bob.pdf", marks()), of_absent("77", "", marks())]
+    write_generic(file, [marks(), *nothing])
+    assert [row[0:4] for row in rows(file)[2:]] == [["Bob", "Bob", "0.0", "2.0"], ["77", "77", "0.0", "2.0"]]
+    assert "bob.pdf" in rows(file)[2][-1]
+    write_moodle(file, nothing)
+    assert [row[:3] for row in rows(file)[1:]] == [["Bob", "Bob", "0.0"], ["Participant 77", "77", "0.0"]]
+    write_canvas(file, nothing, "Attention")
+    assert [row[1::3] for row in rows(file)[2:]] == [["", "0.0"], ["77", "0.0"]]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_an_accent_in_a_list_or_a_file_name_may_be_written_in_two_ways(tmp_path: Path, form: Any) -> None:
+    other = {"NFC": "NFD", "NFD": "NFC"}[form]
+    put(tmp_path, unicodedata.normalize(form, "J\u00f6rg M\u00fcller_77_assignsubmission_file_x.ipynb"))
+    put(tmp_path, unicodedata.normalize(form, "Ren\u00e9e_attention.ipynb"))
+    text = unicodedata.normalize(other, "student\nJ\u00f6rg M\u00fcller\nRen\u00e9e\n")
+    students = read_class(table_of_the_class(tmp_path, text))
+    found, _ = find(tmp_path, CHAPTERS)
+    assert absent(students, with_students(students, found), "attention") == {}
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x85"])
+def test_a_sign_that_is_no_line_end_divides_no_student(tmp_path: Path, sign: str) -> None:
+    assert len(read_class(table_of_the_class(tmp_path, f"student,group\nJ{sign}M,1\r\nada,2\n"))) == 2
 
 
 def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:
@@ -514,6 +577,11 @@ def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:
 def test_a_class_list_that_cannot_be_read_says_where(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         read_class(table_of_the_class(tmp_path, text))
+
+
+def test_a_class_list_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"nosuch\.csv"):
+        read_class(tmp_path / "nosuch.csv")
 
 
 def test_a_class_list_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:

@@ -146,16 +146,47 @@ def test_a_key_without_students_is_refused(
     (tmp_path / "class.key").write_bytes(KEY)
     (tmp_path / "class.csv").write_text("student\n", "utf-8")
     key, students = ["--variants", str(tmp_path / "class.key")], ["--students", str(tmp_path / "class.csv")]
-    for options, message in (
-        (key, "--variants and --students belong together"),
-        (students, "--variants and --students belong together"),
-        ([*key, *students], "names no student"),
-    ):
+    for options, message in ((key, "--students"), (students, "--variants"), ([*key, *students], "class.csv")):
         monkeypatch.setattr("sys.argv", ["make_assignments", "attention", "--out", str(tmp_path / "out"), *options])
         with pytest.raises(SystemExit):
             make_assignments.main()
-        assert message in capsys.readouterr().err
+        [line] = capsys.readouterr().err.splitlines()
+        assert message in line
     assert not (tmp_path / "out").exists(), "nothing is written before"
+
+
+def student_runs(varied: Path, answer: str) -> list[str]:
+    """The errors of the exercise's cells as a student sees them, and what the visible check prints."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    said = []
+    for cell in zoo.load(varied / "variants" / "attention" / "ada_attention.ipynb")["cells"]:
+        source = answer if cell["id"] == "ex-attention-predict" else "".join(cell["source"])
+        if cell["cell_type"] == "code" and cell["id"] != "install":
+            said.append(try_exercises.run(source, names))
+        if cell["id"] == "ex-attention-predict-check":
+            return [*filter(None, said), str(names.get("message"))]
+    raise AssertionError("no check")
+
+
+@pytest.mark.slow
+def test_what_the_grader_refuses_the_students_own_notebook_refuses_before(varied: Path) -> None:
+    own = values(variants.drawn(DRAWN["ex-attention-predict"], KEY, "ada", "ex-attention-predict"))["num_keys"]
+    assert student_runs(varied, f"predicted_weights = [1 / {own}] * {own}")[-1].startswith("Right")
+    named = "n = num_keys\npredicted_weights = [1 / n] * n"
+    assert student_runs(varied, f"num_keys = {own}\n{named}")[-1].startswith("Right"), "a name of the student's own"
+    first, *_, last = student_runs(varied, named)
+    assert "num_keys" in first
+    assert not last.startswith("Right")
+
+
+def test_notebooks_with_drawn_numbers_are_known(tmp_path: Path) -> None:
+    cell = new_code_cell("n = 5  # 0..99", metadata={"nbgrader": {}, "book": {"numbers": "ex"}})
+    for student in (b"", KEY):
+        book = copy.deepcopy(new_notebook(cells=[cell]))
+        if student:
+            variants.put_in(book, KEY, "ada")
+        (tmp_path / "in.ipynb").write_text(json.dumps(book), "utf-8")
+        assert variants.is_drawn(tmp_path / "in.ipynb") == bool(student)
 
 
 def test_numbers_of_somebody_else_are_told_and_put_right(tmp_path: Path) -> None:
@@ -189,9 +220,10 @@ def test_a_students_release_differs_in_numbers_alone_and_holds_no_key(varied: Pa
         file = varied / "variants" / "attention" / f"{student}_attention.ipynb"
         assert KEY.decode() not in file.read_text("utf-8")
         cells = zip(release["cells"], zoo.load(file)["cells"], strict=True)
-        [(was, now)] = [(was, now) for was, now in cells if was != now]
+        [(was, now), (_, check)] = [(was, now) for was, now in cells if was != now]
+        assert check["id"] == "ex-attention-predict-check"
         numbers = variants.drawn(DRAWN["ex-attention-predict"], KEY, student, "ex-attention-predict")
-        assert (was["id"], now["source"]) == ("ex-attention-predict-numbers", variants.HEAD + numbers)
+        assert (was["id"], now["source"]) == ("ex-attention-predict-numbers", f"{variants.HEAD}# {numbers}")
 
 
 @pytest.mark.deep
@@ -208,6 +240,8 @@ def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(vari
     zoo.hand_in(folder, "cid_attention", zoo.answered(its_own, {label: book}))
     (tmp_path / "class.key").write_bytes(KEY)
     (tmp_path / "class.csv").write_text("student\nada\nbob\n", "utf-8")
+    with pytest.raises(AssertionError, match="--variants"):  # forgotten
+        zoo.grade(folder, varied, out)
     options = ("--at-once", "1", "--cell-seconds", "60", "--variants", str(tmp_path / "class.key"))
     with pytest.raises(AssertionError, match="--variants needs --class"):
         zoo.grade(folder, varied, out, *options)
@@ -230,5 +264,5 @@ def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(vari
     assert "0 of them graded before" not in zoo.grade(folder, varied, out, *options)
     (tmp_path / "class.key").write_bytes(KEY[::-1])
     for without in (options, options[:4]):
-        with pytest.raises(AssertionError, match="was graded with the key of a class: name it again"):
+        with pytest.raises(AssertionError, match="variants"):
             zoo.grade(folder, varied, out, *without)

@@ -97,7 +97,7 @@ def mentions_a_check(statement: ast.stmt) -> bool:
 
 def _without(source: str, statements: list[ast.stmt]) -> str:
     gone = {line for node in statements for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    kept = [text for number, text in enumerate(source.splitlines(), 1) if number not in gone]
+    kept = [text for number, text in enumerate(source.split("\n"), 1) if number not in gone]
     return "\n".join(kept).strip("\n")
 
 

@@ -120,6 +120,7 @@ def write_script(path: Path, text: str) -> None:
 def for_gradescope(chapter: str, assignments: Path, out: Path) -> Path:
     """The zip to upload."""
     archive = out / f"{chapter}-gradescope.zip"
+    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         copy_book(chapter, assignments, Path(place))
         write_script(Path(place, "setup.sh"), SETUP + INSTALL)

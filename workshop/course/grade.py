@@ -19,6 +19,7 @@ import hashlib
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -38,6 +39,7 @@ try:
     from workshop.course.grading.pool import grade_all
     from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
     from workshop.course.grading.submissions import Submission, find
+    from workshop.course.grading.summary import changed_by_many
 except ImportError as error:  # nbgrader lives in an environment of its own
     raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
 
@@ -75,6 +77,22 @@ def keep_key(root: Path, key: bytes) -> None:
         noted.write_text(digest, "utf-8")
 
 
+def refuse_drawn(submissions: list[Submission]) -> None:
+    """Stop where the notebooks of a chapter hold numbers that a key drew, and no key is given.
+
+    Raises:
+        SystemExit: it is half of them or more; right answers to them would lose their points.
+    """
+    of_chapter = Counter(one.chapter for one in submissions)
+    drawn = Counter(one.chapter for one in submissions if variants.is_drawn(one.file))
+    for chapter, count in drawn.items():
+        if 2 * count >= of_chapter[chapter]:
+            raise SystemExit(
+                f"error: {count} of {of_chapter[chapter]} notebooks of {chapter} hold numbers that were drawn for "
+                "their students. Name the class and its key: --class class.csv --variants class.key"
+            )
+
+
 def run(
     folder: Path,
     assignments: Path,
@@ -103,6 +121,8 @@ def run(
     if unknown := sorted({*again} - {one.student for one in submissions}):
         how = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
         raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; {how}")
+    if not key:
+        refuse_drawn(submissions)
     if students is not None:
         try:
             submissions = class_list.with_students(students, submissions)
@@ -168,6 +188,8 @@ def written_out(
         for line in gone:
             print(line)
         marks[name] = export(the_course.root, name, found, [*lines, *gone], absent)
+        for line in changed_by_many(marks[name])[0]:
+            print(f"WARNING: {line}")
     return marks
 
 
@@ -206,7 +228,7 @@ def main() -> None:
     try:
         known = read_class(given)
     except (ValueError, OSError) as error:
-        parser.error(str(error))
+        parser.exit(2, f"error: {error}\n")
     start = time.monotonic()
     try:
         graded = run(
@@ -217,7 +239,7 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit("\nStopped. What was graded is kept; the same command goes on with the rest.")
     for name, found in graded.items():
-        waiting = sum(len(one.waiting) for one in found)
+        waiting = sum(len(one.unmarked) for one in found)
         print(
             f"{name}: {len(found)} marks, {waiting} written answers to mark by hand. See {given.out}/report-{name}.md"
         )

@@ -14,6 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import nbformat
+
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
 from workshop.course.grading.sandbox import Limits
@@ -23,12 +25,16 @@ FORMS = ("gradescope", "classroom50")
 
 def newest_notebook(folder: Path) -> Path | None:
     """What the student handed in; checkpoints of Jupyter and hidden folders are not it."""
-    found = [
-        path
-        for path in folder.rglob("*.ipynb")
-        if path.is_file() and not path.is_symlink() and not any(p.startswith(".") for p in path.parts)
-    ]
+    files = [path for path in folder.rglob("*.ipynb") if path.is_file() and not path.is_symlink()]
+    found = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
     return max(found, key=lambda path: (path.stat().st_mtime, path.name), default=None)
+
+
+def written_in(folder: Path) -> dict[str, str]:
+    """Written answer → its text, of the notebook as it was graded."""
+    notebook = nbformat.read(folder / f"{folder.name}.ipynb", 4)
+    roles = ((cell, cell.metadata.get("nbgrader", {})) for cell in notebook.cells)
+    return {role["grade_id"]: cell.source for cell, role in roles if role.get("grade") and role.get("solution")}
 
 
 def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> elsewhere.Marks:
@@ -47,9 +53,10 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
             handed_in.touch()  # graded as an empty file is
         # Another grader gives each submission a container; not each of those allows a sandbox inside.
         found = run(Path(place, "in"), assignments, Path(place, "out"), chapter, limits, 1, without_sandbox=True)
-    marks = found[chapter]
-    if not marks or marks[0].error:
-        raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
+        marks = found[chapter]
+        if not marks or marks[0].error:
+            raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
+        marks[0].written = written_in(Path(place, "out", "submitted", marks[0].submission.student, chapter))
     if notebook is None:
         marks[0].events = [f"There is no notebook (.ipynb) among the files: hand in {chapter}.ipynb."]
     return marks[0]

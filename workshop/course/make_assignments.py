@@ -134,7 +134,7 @@ def main() -> None:
     try:
         key, students = read_class(arguments)
     except (ValueError, OSError) as error:
-        parser.error(str(error))
+        parser.exit(2, f"error: {error}\n")
     try:
         names = write_sources(arguments.out, arguments.chapters)
     except PageError as error:

@@ -21,10 +21,10 @@ LINE = re.compile(r"(?P<name>\w+) = (?P<value>.+?)  # (?P<choices>.+)")
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 MOST = 100  # combinations of one exercise, each of which is tried
 KEY_LENGTH = 32  # letters of a key: those of 16 random bytes
-# It stands above the numbers in a student's notebook.
+# It stands above the numbers in a student's notebook, where they are words and bind no name.
 HEAD = """\
 # These numbers are drawn for you. Write numbers into your answer:
-# while it is graded, the names below are unknown to it.
+# no cell knows the names below, neither here nor where it is graded.
 """
 
 
@@ -47,7 +47,7 @@ def combinations(source: str) -> list[str]:
         ValueError: a line that is no assignment with its choices, or too many combinations to try.
     """
     written, every = [], []
-    for line in filter(None, source.splitlines()):
+    for line in filter(None, source.split("\n")):
         match = LINE.fullmatch(line)
         try:
             choices = _choices(match["choices"]) if match else []
@@ -70,13 +70,39 @@ def drawn(source: str, key: bytes, student: str, label: str) -> str:
     return every[int.from_bytes(hmac.digest(key, whose, "sha256")) % len(every)]
 
 
+class _Written(ast.NodeTransformer):
+    """Writes numbers in place of their names."""
+
+    def __init__(self, numbers: str):
+        assignments = [node for node in ast.parse(numbers).body if isinstance(node, ast.Assign)]
+        self.values = {ast.unparse(node.targets[0]): node.value for node in assignments}
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.values.get(node.id, node)
+
+
 def put_in(notebook: dict[str, Any], key: bytes, student: str) -> None:
-    """Exchange the numbers of a release for those of a student."""
+    """Exchange the numbers of a release for those of a student.
+
+    The notebook only shows them, and its visible check holds them: an answer that reads their names fails at once, as
+    it will where it is graded. The grader executes what `drawn` holds, and puts its own check back.
+    """
+    numbers: dict[str, str] = {}
     for cell in notebook["cells"]:
-        if label := cell["metadata"].get("book", {}).get("numbers"):
-            cell["source"] = HEAD + drawn("".join(cell["source"]), key, student, label)
-            cell["metadata"]["book"]["drawn"] = True
+        book, source = cell["metadata"].get("book", {}), "".join(cell["source"])
+        is_visible_check = cell["metadata"].get("nbgrader", {}).get("grade_id", "").endswith("-check")
+        if label := book.get("numbers"):
+            numbers[label] = book["drawn"] = drawn(source, key, student, label)
+            cell["source"] = HEAD + "".join(f"# {line}\n" for line in numbers[label].split("\n")).rstrip()
             del cell["metadata"]["nbgrader"]  # or it would put back the numbers as they are written
+        elif book.get("answer") in numbers and is_visible_check:
+            tree = _Written(numbers[book["answer"]]).visit(ast.parse(source))
+            cell["source"] = ast.unparse(ast.fix_missing_locations(tree))
+
+
+def is_drawn(file: Path) -> bool:
+    """Whether a notebook shows numbers that were drawn for its student."""
+    return HEAD.partition("\n")[0] in file.read_text("utf-8", "replace")
 
 
 def read_key(path: Path) -> bytes:

@@ -5,6 +5,8 @@ number in Moodle or Canvas.
 """
 
 import csv
+import io
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +18,15 @@ def read(path: Path) -> list[str]:
     """The students in a file.
 
     Raises:
-        ValueError: the file is not UTF-8, the column is missing, or a student stands there twice.
+        ValueError: there is no file, it is not UTF-8, the column is missing, or a student stands there twice.
     """
+    if not path.is_file():
+        raise ValueError(f"there is no class list {path}: a table (CSV) with the column student")
     try:
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not UTF-8: save it as CSV UTF-8") from None
-    table = csv.DictReader(text.splitlines(keepends=True))
+    table = csv.DictReader(io.StringIO(unicodedata.normalize("NFC", text), newline=""))
     if "student" not in (table.fieldnames or []):
         found = ", ".join(table.fieldnames or []) or "none"
         raise ValueError(f"{path} needs the column student, separated by commas; it has: {found}")
@@ -55,19 +59,19 @@ def absent(
     chapter: str,
     left_out: Iterable[Path] = (),
     chapters: Iterable[str] = (),
-) -> list[str]:
-    """Of whom there is no notebook of a chapter, each with those files of the student's that were left out.
+) -> dict[str, str]:
+    """Of whom there is no notebook of a chapter → those files of the student's that were left out.
 
     Args:
         chapters: those that the name of a file may end with.
     """
     matched = _matched(students, submissions)
     names = {path: names_in(path, {*chapters}) for path in sorted(left_out)}
-    lines = []
+    found = {}
     for student in (student for student in students if (chapter, student) not in matched):
-        files = ", ".join(path.name for path, found in names.items() if found & {student, safe(student)})
-        lines.append(readable(f"{student}: left out: {files}" if files else student))
-    return lines
+        own = (path.name for path, told in names.items() if told & {student, safe(student)})
+        found[student] = readable(", ".join(own))
+    return found
 
 
 def with_students(students: list[str], submissions: list[Submission]) -> list[Submission]:

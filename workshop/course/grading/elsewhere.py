@@ -8,25 +8,41 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from workshop.course.grading.exercise_parts import is_written
 from workshop.course.grading.marks import Marks
 
 HIDDEN = "-hidden"
-BY_HAND = "{count} written answers are marked by hand and do not count here."
+BY_HAND = "marked by hand, does not count here."
 IDENTITY = {"classroom": "CLASSROOM", "assignment": "ASSIGNMENT", "submission": "SUBMISSION_TAG"}
 
 
 def checks(marks: Marks) -> list[str]:
     """The parts that a machine marks; a written answer has no check."""
-    return [name for name in marks.maximum if name.endswith(("-check", HIDDEN))]
+    return [name for name in marks.maximum if not is_written(name)]
+
+
+def written(marks: Marks) -> list[str]:
+    """The parts that people mark."""
+    return [name for name in marks.maximum if is_written(name)]
 
 
 def _remarks(marks: Marks) -> str:
-    written = len(marks.maximum) - len(checks(marks))
-    return "\n".join([*marks.events, *([BY_HAND.format(count=written)] if written else [])])
+    by_hand = [f"{marks.title(name)}, {marks.maximum[name]:g} points: {BY_HAND}" for name in written(marks)]
+    return "\n".join([*marks.events, *by_hand])
 
 
 def gradescope(marks: Marks, seconds: float) -> dict[str, Any]:
-    """The content of results.json; a hidden check shows its message after the due date."""
+    """The content of results.json; a hidden check shows its message after the due date, a written answer itself."""
+    by_hand = [
+        {
+            "name": marks.title(name),
+            "score": 0,
+            "max_score": 0,
+            "output": f"{marks.maximum[name]:g} points, {BY_HAND}\n\n{marks.written.get(name, '')}",
+            "visibility": "visible",
+        }
+        for name in written(marks)
+    ]
     return {
         "execution_time": round(seconds),
         "output": _remarks(marks),
@@ -40,7 +56,8 @@ def gradescope(marks: Marks, seconds: float) -> dict[str, Any]:
                 "visibility": "after_due_date" if name.endswith(HIDDEN) else "visible",
             }
             for name in checks(marks)
-        ],
+        ]
+        + by_hand,
     }
 
 

@@ -69,7 +69,7 @@ def _told(cell: Any) -> dict[str, Any]:
         "id": cell.get("id", ""),
         "role": "check" if is_check else other,
         "name": nbgrader.get("grade_id") or "a cell of the student's own",
-        "source": cell.source,
+        "source": book.get("drawn") or cell.source,  # numbers are only shown in the notebook
         "names": list(book.get("names" if is_check else "binds", [])),
         "answer": book.get("answer", ""),
         "without": list(book.get("without", [])),

@@ -13,6 +13,11 @@ def exercise_of(part: str) -> str:
     return next((part.removesuffix(ending) for ending in PARTS if part.endswith(ending)), part)
 
 
+def is_written(part: str) -> bool:
+    """Whether a part is a written answer, which people mark, and no check."""
+    return exercise_of(part) == part
+
+
 def part_title(part: str, titles: dict[str, str]) -> str:
     """A part as a student knows it, such as `Exercise 2: Write attention, further checks`."""
     exercise = exercise_of(part)

@@ -12,12 +12,12 @@ from workshop.course.grading.submissions import Submission
 
 
 def export(
-    root: Path, chapter: str, submissions: list[Submission], lines: list[str], absent: list[str] | None = None
+    root: Path, chapter: str, submissions: list[Submission], lines: list[str], absent: dict[str, str] | None = None
 ) -> list[marks.Marks]:
     """Write the marks, the report and the archive of feedback for one chapter.
 
     Args:
-        absent: of whom of the class there is no notebook; None without a class list.
+        absent: of whom of the class there is no notebook → files that were left out; None without a class list.
     """
     found = []
     titles = exercise_parts.titles(nbformat.read(root / "release" / chapter / f"{chapter}.ipynb", 4))
@@ -33,9 +33,10 @@ def export(
     folder = root / "marks"
     folder.mkdir(exist_ok=True)
     if found:
-        marks.write_generic(folder / f"{chapter}.csv", found)
-        marks.write_moodle(folder / f"{chapter}-moodle.csv", found)
-        marks.write_canvas(folder / f"{chapter}-canvas.csv", found, chapter)
+        table = [*found, *(marks.of_absent(name, files, found[0]) for name, files in (absent or {}).items())]
+        marks.write_generic(folder / f"{chapter}.csv", table)
+        marks.write_moodle(folder / f"{chapter}-moodle.csv", table)
+        marks.write_canvas(folder / f"{chapter}-canvas.csv", table, chapter)
         (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines, absent), "utf-8")
     with zipfile.ZipFile(root / f"feedback-{chapter}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for one in found:

@@ -74,7 +74,14 @@ def markdown(source: str, trusted: bool, attachments: dict[str, dict[str, str]] 
     return bleach.clean(text, tags={*TEXT, *MATHML}, attributes=_may_stay, protocols=protocols)
 
 
-def _outcome(cell: Any) -> str:
+def _stopped(cells: list[Any]) -> dict[str, str]:
+    """Answer → the error that its own cell ended with: a check that misses the answer's name says no more than that."""
+    answers = [cell for cell in cells if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution")]
+    errors = ((cell, out) for cell in answers for out in cell.outputs if out.output_type == "error")
+    return {cell.metadata.nbgrader.grade_id: f"{out.ename}: {out.evalue}" for cell, out in errors}
+
+
+def _outcome(cell: Any, stopped: str) -> str:
     """What a check said: its error's message, or the last line it printed."""
     failed = any(out.output_type == "error" for out in cell.outputs)
     if failed and cell.metadata.get("unanswered") and BEGIN in cell.source:
@@ -82,10 +89,12 @@ def _outcome(cell: Any) -> str:
     printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
     for output in reversed(cell.outputs):  # of a stopped cell the last error says why
         if output.output_type == "error":
+            if output.ename == "NameError" and stopped:
+                return f"Your cell ended with {stopped}"
             last = output.evalue if output.ename == "AssertionError" else f"{output.ename}: {output.evalue}"
-            before = "" if not printed.startswith("This came up") else printed.splitlines()[0] + " "
+            before = "" if not printed.startswith("This came up") else printed.split("\n")[0] + " "
             return before + last
-    lines = printed.strip().splitlines()
+    lines = printed.strip().split("\n")
     return lines[-1] if lines else ""
 
 
@@ -93,10 +102,11 @@ class Presentation(NbGraderPreprocessor):
     """Notes on each cell what the page shows of it, and takes the hidden checks out."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        stopped = _stopped(nb.cells)
         for cell in nb.cells:
             role = cell.metadata.get("nbgrader", {})
             if cell.cell_type == "code" and role.get("grade") and not role.get("solution"):
-                cell.metadata.outcome = _outcome(cell)
+                cell.metadata.outcome = _outcome(cell, stopped.get(cell.metadata.get("book", {}).get("answer"), ""))
                 cell.metadata.hidden = BEGIN in cell.source
                 if cell.metadata.hidden:
                     cell.source = (

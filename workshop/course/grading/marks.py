@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workshop.course.grading.exercise_parts import exercise_of, part_title
-from workshop.course.grading.submissions import Submission
+from workshop.course.grading.exercise_parts import exercise_of, is_written, part_title
+from workshop.course.grading.submissions import Submission, safe
 
 MOODLE = ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)", "Feedback comments"]
 CANVAS = ["Student", "ID", "SIS Login ID", "Section"]
@@ -20,11 +20,12 @@ class Marks:
     submission: Submission
     points: dict[str, float]  # graded cell → points, with those given by hand
     maximum: dict[str, float]
-    waiting: list[str] = field(default_factory=list)  # written answers that nobody has marked yet
+    waiting: list[str] = field(default_factory=list)  # what nobody has marked, or not since it changed
     outcomes: dict[str, str] = field(default_factory=dict)
     events: list[str] = field(default_factory=list)
     error: str = ""
     titles: dict[str, str] = field(default_factory=dict)  # exercise → its number and title
+    written: dict[str, str] = field(default_factory=dict)  # written answer → the student's text, for other graders
 
     @property
     def total(self) -> float | str:
@@ -47,13 +48,20 @@ class Marks:
         return sum(self.maximum.values())
 
     @property
+    def unmarked(self) -> list[str]:
+        """The written answers that wait."""
+        return [name for name in self.waiting if is_written(name)]
+
+    @property
     def comment(self) -> str:
         """One cell for the course system: what is missing, and where to read more."""
         if self.error:
             return NO_MARK
         less = [name for name in self.outcomes if self.points[name] < self.maximum[name]]
         lost = [f"{self.title(name)}: {self.outcomes[name]}" for name in less]
-        waiting = [f"{len(self.waiting)} written answers are not marked yet"] if self.waiting else []
+        to_confirm = len(self.waiting) - len(self.unmarked)
+        waiting = [f"{len(self.unmarked)} written answers are not marked yet"] if self.unmarked else []
+        waiting += [f"{to_confirm} marks by hand of checks are to be confirmed"] if to_confirm else []
         return "; ".join([*self.events, *waiting, *lost])[:2000]
 
 
@@ -70,6 +78,19 @@ def marks_of(book: Any, submission: Submission, record: dict[str, Any], titles: 
         record["error"],
         titles,
     )
+
+
+def of_absent(student: str, left_out: str, like: Marks) -> Marks:
+    """No points for who handed in nothing, in the form of another's marks.
+
+    Args:
+        left_out: the files of this student's that were not graded.
+    """
+    number = student if student.isdecimal() else ""  # in Moodle or in Canvas: each table reads its own
+    chapter = like.submission.chapter
+    submission = Submission(Path(), safe(student), chapter, student, moodle=number, canvas=number, listed=student)
+    events = [f"no notebook; left out: {left_out}" if left_out else "no notebook"]
+    return Marks(submission, dict.fromkeys(like.maximum, 0.0), like.maximum, events=events, titles=like.titles)
 
 
 def cell(text: str) -> str:

@@ -21,9 +21,9 @@ from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
 from workshop.course import variants
 from workshop.course.grading.course import config, gradebook
 from workshop.course.grading.execute import InSandbox
-from workshop.course.grading.exercise_parts import rows, titles
+from workshop.course.grading.exercise_parts import is_written, rows, titles
 from workshop.course.grading.feedback import Presentation, markdown
-from workshop.course.grading.rebuild import Unreadable, ids, read, rebuild
+from workshop.course.grading.rebuild import Unreadable, ids, mark_unanswered, read, rebuild
 from workshop.course.grading.sandbox import Limits
 from workshop.course.grading.submissions import readable
 
@@ -97,6 +97,7 @@ def _submitted(job: Job) -> tuple[Any, list[str]]:
                 raise Unreadable(f"this is the assignment of the chapter {elsewhere[0]}")
         return rebuild(release, submission)
     except Unreadable as error:
+        mark_unanswered(release, release)
         return release, [f"graded as if nothing had been handed in: {error}"]
 
 
@@ -161,7 +162,10 @@ def write_feedback(job: Job, events: list[str]) -> None:
 
     with gradebook(job.root) as book:
         grades = book.find_submission_notebook(job.chapter, job.chapter, job.student).grades
-        waiting = sum(grade.max_score for grade in grades if grade.needs_manual_grade)
+        unmarked = [grade for grade in grades if grade.needs_manual_grade]
+        waiting, to_confirm = (
+            sum(grade.max_score for grade in unmarked if is_written(grade.name) == written) for written in (True, False)
+        )
         exercises = rows(grades, titles(nbformat.read(job.release, 4)))
     settings = config(job.root)
     settings.HTMLExporter.template_name = "feedback"
@@ -176,6 +180,7 @@ def write_feedback(job: Job, events: list[str]) -> None:
         "events": events,
         "exercises": exercises,
         "waiting": f"{waiting:g}" if waiting else "",
+        "to_confirm": f"{to_confirm:g}" if to_confirm else "",
     }
     page, _ = exporter.from_notebook_node(nbformat.read(job.autograded, 4), resources=resources)
     job.feedback.parent.mkdir(parents=True, exist_ok=True)

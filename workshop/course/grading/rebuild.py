@@ -54,6 +54,8 @@ def read(path: Path) -> Any:
         notebook.cells = [_plain(cell) for cell in cells]
     except Exception as error:  # whatever a hostile file makes nbformat raise
         raise Unreadable(f"the file is JSON, but no notebook: {type(error).__name__}") from None
+    if not notebook.cells:
+        raise Unreadable("the notebook has no cells")
     return notebook
 
 
@@ -176,7 +178,7 @@ def _answers_from_below(release: Any, notebook: Any, added: dict[int, list[Any]]
     return notes
 
 
-def _mark_unanswered(release: Any, notebook: Any) -> None:
+def mark_unanswered(release: Any, notebook: Any) -> None:
     """Let the checks of untouched answers know it: their message is then that, not what an empty cell raises."""
     pairs = zip(release.cells, notebook.cells, strict=True)
     untouched = {_grade_id(was) for was, now in pairs if _is_answer(was) and was.source == now.source}
@@ -189,6 +191,7 @@ def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
     """The assignment with the student's answers and own cells, and what had to be mended."""
     places = _places(release, submitted)
     notebook, notes = copy.deepcopy(release), []
+    foreign: set[str] = set()  # exercises with numbers of another student's, which stand in the check, too
     added: dict[int, list[Any]] = {}
     anchor = -1
     for number, cell in enumerate(submitted.cells):
@@ -201,14 +204,16 @@ def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
         if _is_answer(original):
             _take_over(original, cell)
         elif original.source.strip() != cell.source.strip() and original.cell_type == "code":
-            is_numbers = "numbers" in original.metadata.get("book", {})
-            notes.append(f"{_grade_id(original)}: {OTHER_NUMBERS if is_numbers else CHANGED}")
+            book = original.metadata.get("book", {})
+            foreign |= {book["numbers"]} if "numbers" in book else set()
+            if book.get("answer") not in foreign:
+                notes.append(f"{_grade_id(original)}: {OTHER_NUMBERS if 'numbers' in book else CHANGED}")
     for place, cell in enumerate(release.cells):
         if place not in places.values() and "nbgrader" in cell.metadata:
             what = "the starter" if _is_answer(cell) else "the original"
             notes.append(f"{_grade_id(cell)}: was missing; {what} was put back")
     notes += _answers_from_below(release, notebook, added)
-    _mark_unanswered(release, notebook)
+    mark_unanswered(release, notebook)
     cells = list(added.get(-1, []))
     for place, cell in enumerate(notebook.cells):
         cells += [cell, *added.get(place, [])]

@@ -1,7 +1,8 @@
 """Finding what was handed in: which file, whose, and of which chapter.
 
 STUDENT/CHAPTER/CHAPTER.ipynb                           nbgrader's folders, also below `submitted/`
-ada.ipynb, ada_attention.ipynb, ada__week3.ipynb        one folder of files: the student is what stands before _
+ada.ipynb, ada_attention.ipynb, ada_attention_final.ipynb, ada__week3.ipynb
+                                                        one folder of files: the student stands before _CHAPTER or __
 lovelaceada_1234_56789_attention.ipynb                  Canvas, `Download Submissions` (also with _LATE_)
 Ada Lovelace_1234_assignsubmission_file_x.ipynb         Moodle, `Download all submissions`
 Ada Lovelace_1234_assignsubmission_file/x.ipynb         the same, in folders
@@ -11,13 +12,21 @@ import hashlib
 import json
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-CANVAS = re.compile(r"^(?P<name>[^_]+)_(?:LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
+CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
 AGAIN = re.compile(r" \(\d+\)$")  # what browsers add to the name of a second download
+COPY = re.compile(r"^((copy of|kopie von|copie de|copia de) )+|( - |[ _-])(copy|kopie|copie|copia)$", re.IGNORECASE)
+# What a file may be called beside its chapter; {} is for the chapters' own names.
+NO_NAME = (
+    r"(my[ _-]?)?({}|home ?work|hw|assignments?|exercises?|notebooks?|submissions?|solutions?|answers?|untitled|week)"
+    r"([ _-]?(\d+|v\d+|final|new|done))*"
+)
+ARCHIVES = {".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"}
 SAFE_MARKS = set("_ .@+-")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # of a picture
 MAX_MB = 50  # of a notebook, with the outputs saved in it
@@ -36,6 +45,7 @@ class Submission:
     canvas: str = ""  # the user's number in Canvas
     page: str = ""  # what course systems expect in the name of a file that goes back to the student
     listed: str = ""  # the student as on the class list
+    late: str = ""  # LATE_, where Canvas says so
 
 
 def readable(text: object) -> str:
@@ -62,15 +72,21 @@ def _joins(character: str) -> bool:
 
 def whose(stem: str, chapters: set[str]) -> dict[str, str]:
     """Student and numbers from the name of a file or folder as course systems write it."""
-    stem = AGAIN.sub("", stem)
+    stem = COPY.sub("", AGAIN.sub("", unicodedata.normalize("NFC", stem)))
     if match := MOODLE.match(stem):
         return {"student": safe(f"{match['name']} {match['user']}"), "name": match["name"], "moodle": match["user"]}
     if match := CANVAS.match(stem):
-        return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], "canvas": match["user"]}
+        numbers = {"canvas": match["user"], "late": match["late"] or ""}
+        return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], **numbers}
     for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
-        if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}(-\d+)?", stem):  # -1: a second try
+        if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}([_ -].+)?", stem):  # -1, _final: another try
             return {"student": safe(match[1])}
     return {"student": safe(stem.split("__", maxsplit=1)[0])}
+
+
+def is_nobodys_name(student: str, chapters: Iterable[str]) -> bool:
+    """Whether a file's name says what it is, as the handout's does, and not whose."""
+    return bool(re.fullmatch(NO_NAME.format("|".join(map(re.escape, chapters))), student, re.IGNORECASE))
 
 
 def names_in(file: Path, chapters: set[str]) -> set[str]:
@@ -92,17 +108,26 @@ def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     return max(named, key=len, default="")
 
 
+def _refused(file: Path, is_in_place: bool) -> str:
+    """Why a file is left out, whatever chapter it may be of; or nothing."""
+    if file.is_symlink():
+        return "a link to another file, left out"
+    if file.suffix.lower() in ARCHIVES:
+        return "an archive: unpack it; left out"
+    if file.suffix.lower() != ".ipynb":
+        return "not a notebook of a student, left out"
+    if not is_in_place:
+        return "its folders are of no layout that is understood (grading/submissions.py lists them), left out"
+    return ""
+
+
 def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: str) -> Submission | str:
     """What a file is, by where it lies; or why it is left out."""
     folders = [*file.relative_to(top).parts[:-1]]
-    if file.is_symlink():
-        return "a link to another file, left out"
-    if file.suffix.lower() != ".ipynb":
-        return "not a notebook of a student, left out"
     moodle = next((part for part in folders if MOODLE.match(part)), "")
     by_nbgrader = len(folders) == 2 and folders[1] in chapters and not moodle
-    if folders and not moodle and not by_nbgrader:
-        return "its folders are of no layout that is understood (grading/submissions.py lists them), left out"
+    if why := _refused(file, is_in_place=bool(by_nbgrader or moodle or not folders)):
+        return why
     chapter = folders[1] if by_nbgrader else chapter_of(file, chapters) or wanted
     if not chapter:
         return "of no chapter that can be told; grade it with CHAPTER=…"
@@ -113,6 +138,8 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     else:
         who = whose(moodle or file.stem, set(chapters))
         who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem
+        if "name" not in who and is_nobodys_name(who["student"], chapters):
+            return f"names no student: call it STUDENT_{chapter}.ipynb; left out"
     texts: dict[str, Any] = {key: readable(value) for key, value in who.items()}
     return Submission(file, chapter=chapter, **texts)
 
@@ -141,6 +168,8 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
     Raises:
         SystemExit: if there is no folder or nothing in it to grade.
     """
+    if folder.suffix.lower() in ARCHIVES and folder.is_file():
+        raise SystemExit(f"{folder} is an archive: unpack it, and name the folder that comes out")
     if not folder.is_dir():
         raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it: make grade SUBMISSIONS=…")
     found, lines = [], []
@@ -153,7 +182,18 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
     found, twice = _latest(found)
     if not found:
         raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, __doc__ or ""]))
-    return found, lines + twice
+    return found, [*lines, *twice, *_remarks(found)]
+
+
+def _remarks(found: list[Submission]) -> list[str]:
+    """What the names of files say that a mark does not: handed in late, or perhaps a second file of one student."""
+    lines = [f"{one.student}: handed in late, says Canvas" for one in found if one.late]
+    students = {one.student for one in found if not one.name}
+    for student in sorted(students):
+        first = next((other for other in students if re.match(rf"{re.escape(other)}[_ -]", student)), "")
+        if first and not re.search(r"\d$", first):  # group 1 and group 1-2 are two
+            lines.append(f"{student}: also a file of {first}? Both are graded; rename one if they are the same student")
+    return lines
 
 
 def _is_named_as_nbgrader_wants(one: Submission) -> bool:

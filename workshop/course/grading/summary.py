@@ -6,7 +6,7 @@ from statistics import fmean
 
 from workshop.course.grading.exercise_parts import exercise_of
 from workshop.course.grading.marks import Marks
-from workshop.course.grading.rebuild import CHANGED
+from workshop.course.grading.rebuild import CHANGED, OTHER_NUMBERS
 
 COMMONEST = 3
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
@@ -31,18 +31,18 @@ def _exercises(graded: list[Marks]) -> str:
     return "\n".join(rows)
 
 
-def _changed_by_many(marks: list[Marks]) -> tuple[list[str], set[str]]:
+def changed_by_many(marks: list[Marks]) -> tuple[list[str], set[str]]:
     """Cells that differ in more than half of a class: a line on each, and the events for which it stands.
 
-    So many students edit no check: they were handed another version of it.
+    So many students edit no check: they were handed another version of it, or numbers from another key.
     """
-    said = Counter(event for one in marks for event in one.events if event.endswith(CHANGED))
+    said = Counter(event for one in marks for event in one.events if event.endswith((CHANGED, OTHER_NUMBERS)))
     often = {event: count for event, count in said.items() if 2 * count > len(marks) > 1}
-    lines = [f"- {e}, in {n} of {len(marks)} notebooks: handed out from another version?" for e, n in often.items()]
+    lines = [f"{e}, in {n} of {len(marks)} notebooks: from another version or key?" for e, n in often.items()]
     return lines, {*often}
 
 
-def report(chapter: str, marks: list[Marks], lines: list[str], absent: list[str] | None = None) -> str:
+def report(chapter: str, marks: list[Marks], lines: list[str], absent: dict[str, str] | None = None) -> str:
     """Mean and spread, each exercise's points, each part's passes, the commonest messages, what happened to whom."""
     graded = [one for one in marks if not one.error]
     totals = sorted(one.total for one in graded if isinstance(one.total, float))
@@ -50,8 +50,10 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: list[str]
     if totals:
         middle = totals[len(totals) // 2]
         parts.append(f"Points: least {totals[0]:g}, middle {middle:g}, most {totals[-1]:g}, of {graded[0].of:g}.")
-    if waiting := sum(len(one.waiting) for one in marks):
+    if waiting := sum(len(one.unmarked) for one in marks):
         parts.append(f"**{waiting} written answers wait to be marked by hand.**")
+    if to_confirm := sum(len(one.waiting) - len(one.unmarked) for one in marks):
+        parts.append(f"**{to_confirm} marks by hand of checks wait to be confirmed.**")
     if graded:
         parts.append(_exercises(graded))
     table = ["| part | passed | of |", "|---|---|---|"]
@@ -65,9 +67,11 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: list[str]
     if messages:
         parts += ["## The commonest messages", "\n".join(messages)]
     if absent is not None:
-        nothing = "\n".join(f"- {student}" for student in absent) or "There is one of everybody on the class list."
+        lines_of_absent = (f"- {name}: left out: {files}" if files else f"- {name}" for name, files in absent.items())
+        nothing = "\n".join(lines_of_absent) or "There is one of everybody on the class list."
         parts += [f"## No notebook of this chapter: {len(absent)}", nothing]
-    happened, often = _changed_by_many(marks)
+    lines_of_many, often = changed_by_many(marks)
+    happened = [f"- {line}" for line in lines_of_many]
     happened += [f"- {one.submission.student}: {event}" for one in marks for event in one.events if event not in often]
     happened += [f"- {one.submission.student}: THE GRADER FAILED: {one.error[-1500:]}" for one in marks if one.error]
     happened += [f"- {line}" for line in lines]
