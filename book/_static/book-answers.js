@@ -34,10 +34,30 @@
     return /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
   }
 
-  // + - * / ^ ( ) ln sqrt; NaN for anything else. `comma`: a comma divides the decimals, also before three digits.
-  function calculated(text, comma) {
-    const plain = text.replace(/[−–]/g, "-").replace(/[×·]/g, "*").replaceAll("**", "^").replace(/√/g, "sqrt");
-    const parts = plain.replace(/[\s_'’]/g, "").match(/[\d.,]+(?:e[+-]?\d+)?|ln|sqrt|[^]/gi) ?? [];
+  // The digit 0 to 9 that a digit of any script stands for; each script has its ten in one row.
+  function digit(letter) {
+    const place = letter.codePointAt(0);
+    let zero = place;
+    while (/\p{Nd}/u.test(String.fromCodePoint(zero - 1))) zero -= 1;
+    return (place - zero) % 10;
+  }
+
+  // A calculation as phones and input methods write it, in ASCII: wide digits, ½, ², ÷, thin spaces, any minus.
+  function ascii(text) {
+    return text
+      .replace(/[\s\p{Cf}_'’]/gu, "")
+      .replace(/\p{Nd}/gu, digit)
+      .replace(/(\d*)([¼-¾⅐-⅞])/g, (_all, whole, part) => `(${whole || 0}+${part.normalize("NFKC")})`)
+      .replace(/[⁻⁰¹²³⁴-⁹]+/g, (power) => `^(${power.normalize("NFKC")})`)
+      .normalize("NFKC")
+      .replace(/[−‐-―]/g, "-").replace(/[×·⋅∙∗•x]/gi, "*").replace(/[÷⁄∕:]/g, "/").replaceAll("**", "^")
+      .replace(/[٫。]/g, ".").replaceAll("٬", ",").replaceAll("٪", "%").replace(/√/g, "sqrt");
+  }
+
+  // + - * / ^ ( ) % ln sqrt; NaN for anything else. `comma`: a comma divides the decimals, also before three digits.
+  // `percent`: what % stands for.
+  function calculated(text, comma, percent) {
+    const parts = ascii(text).match(/[\d.,]+(?:e[+-]?\d+)?|ln|sqrt|[^]/gi) ?? [];
     const takes = (...signs) => (signs.includes(parts[0]?.toLowerCase()) ? parts.shift().toLowerCase() : null);
 
     function atom() {
@@ -50,7 +70,7 @@
       return takes(")") ? inside : NaN;
     }
     function power() {
-      const base = atom();
+      const base = atom() * (takes("%") ? percent : 1);
       return takes("^") ? base ** power() : base;
     }
     function product() {
@@ -67,7 +87,8 @@
     return parts.length || !Number.isFinite(value) ? NaN : value;
   }
 
-  const word = (text) => text.normalize("NFC").toLowerCase().replace(/[-=]+>/g, "→").replace(/[▁_<>\s]/g, "");
+  const word = (text) => text.normalize("NFKC").toLowerCase()
+    .replace(/[-=−‐-―]+>|[⇒⟶➔➝➞]/g, "→").replace(/[▁_<>\s\p{Cf}]/gu, "");
 
   // ── Judging ──
 
@@ -98,16 +119,18 @@
     if (empty.length) return { words: missing, bad: empty };
     const isNumber = ["number", "whole"].includes(question.kind);
     if (!isNumber) return judged(question, texts.map(word), texts) ?? { words: AGAIN };
-    const [values, others] = [false, true].map((comma) => texts.map((text) => calculated(text, comma)));
-    const isBad = (value) => Number.isNaN(value) || (question.kind === "whole" && !Number.isInteger(value));
-    const bad = values.flatMap((value, i) => (isBad(value) ? [i] : []));
-    if (bad.length) {
-      const asked = question.kind === "whole" ? "a whole number" : "a number";
-      return { words: `“${texts[bad[0]]}” is not read as ${asked}.`, bad };
+    const isWhole = question.kind === "whole";
+    // 50 % may be 0.5 or, where percents are asked for, 50.
+    const ways = [[false, 0.01], [true, 0.01], [false, 1], [true, 1]].filter(([comma]) => !(isWhole && comma));
+    const readings = ways.map(([comma, percent]) => texts.map((text) => calculated(text, comma, percent)));
+    const isBad = (value) => Number.isNaN(value) || (isWhole && !Number.isInteger(value));
+    const good = readings.filter((values) => !values.some(isBad));
+    if (!good.length) {
+      const bad = readings.at(-1).flatMap((value, i) => (isBad(value) ? [i] : []));
+      return { words: `“${texts[bad[0]]}” is not read as ${isWhole ? "a whole number" : "a number"}.`, bad };
     }
-    const first = judged(question, values, texts);
-    const second = question.kind === "whole" || others.some(isBad) ? null : judged(question, others, texts);
-    return (second?.right ? second : first) ?? { words: AGAIN };
+    const found = good.map((values) => judged(question, values, texts));
+    return found.find((one) => one?.right) ?? found[0] ?? { words: AGAIN };
   }
 
   // ── The forms of the page ──

@@ -407,6 +407,7 @@ def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit, 
     assert "https://cdnjs" not in text
     assert "&lt;script&gt;document.title = 1&lt;/script&gt;" in body
     assert "<mfrac>" in body, "formulas are set without MathJax"
+    assert html.escape(WRITTEN.rubric[0][1].split("`")[0].split("$")[0]) in body, "how to mark it stands beside it"
 
 
 def test_in_a_browser_the_form_takes_marks_and_a_submission_runs_nothing(visited: Visit, tmp_path: Path) -> None:
@@ -419,15 +420,25 @@ def test_in_a_browser_the_form_takes_marks_and_a_submission_runs_nothing(visited
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         page = browser.new_page()
         asked: list[str] = []
+        said: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         page.goto(address(of_writes_scripts(out)))
         page.wait_for_load_state("networkidle")
+        page.on("dialog", lambda dialog: said.append(dialog.message) or dialog.accept())
         title, [own] = page.title(), {url.split("/formgrader")[0] for url in asked if "/formgrader" in url}
         field = page.locator("input.score:not([disabled])").last
         with page.expect_response(lambda answer: answer.request.method == "PUT") as put:
             field.fill("3")
             field.press("Tab")
         assert put.value.ok
+        with page.expect_response(lambda answer: answer.request.method == "PUT"):
+            field.fill("99")
+            field.press("Tab")
+        assert len(said) == 1, "more than there is to give"
+        assert "99" in said[0]
+        with page.expect_response(lambda answer: answer.request.method == "PUT"):
+            field.fill("3")
+            field.press("Tab")
         browser.close()
     assert title != "1"
     assert asked

@@ -1,16 +1,22 @@
 """What a page judges without Python is what the chapter's check says: every prediction of the book, and small ones."""
 
+import os
 import random
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from workshop.course.answer_rules import Rule, filled
 from workshop.course.check_probe import NOT_ALL, Answer, Check, Leaf
 from workshop.course.exercises import Exercise, exercises_of
 from workshop.course.page_answers import EDGE, checks_of, is_asked, rules_of
+from workshop.site.book_answers import form_html
 from workshop.site.book_index import Page, pages_in_order, read_page
+from workshop.site.chromium import ARGUMENTS, chromium
 from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,3 +151,56 @@ def test_every_prediction_that_a_machine_checks_is_asked_on_its_page() -> None:
     assert len(found) >= 26
     assert [exercise.label for exercise in found if not is_asked(exercise)] == []
     assert [exercise.label for exercise in found if not exercise.fields] == []
+
+
+# ── What a reader types ───────────────────────────────────────────────────────────────────────────────────────
+
+TYPED = {
+    0.5: "0.5 0,5 .5 ½ 1/2 1÷2 1⁄2 1∕2 ０．５ ０，５ 50% 50\u202f% ５０％ ٠٫٥ 2^-1 2⁻¹ √¼ sqrt(1/4)",
+    -2.5: "-2.5 −2,5 –2½ －２．５ -250% ‑2.5 2*-1.25",
+    12: "12 １２ १२ 3×4 3x4 3·4 3∙4 ３＊４ 24÷2 2³+4 2\u200b4/2 \u200e12 （3＋1）²−4",
+    12_000: "12000 12,000 12\u202f000 12'000 12’000 12\u2009000 1.2e4 １２，０００",
+    50: "50 50% 50\u00a0% ５０％",
+}
+NOT_READ = ("1,2,3", "alert(1)", "2 *", "½½", "%", "１２か", "²")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        must = os.environ.get("TRANSFORMER_LIB_REQUIRE_BROWSER") == "1"
+        (pytest.fail if must else pytest.skip)("Chromium is not installed: no answer can be typed")
+    with (
+        sync_playwright() as playwright,
+        playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS) as opened,
+    ):
+        yield opened
+
+
+def remarks(browser: Browser, kind: str, rules: list[Any], texts: Iterable[str]) -> list[str]:
+    """What a form says of each text that is typed into its one field."""
+    page = browser.new_page()
+    page.set_content(form_html("q", {"fields": ["x"], "choices": [], "kind": kind, "rules": rules}))
+    page.add_script_tag(path=ROOT / "book" / "_static" / "book-answers.js")
+    said = []
+    for text in texts:
+        page.get_by_role("textbox").fill(text)
+        page.get_by_role("textbox").press("Enter")
+        said.append(page.get_by_role("status").inner_text())
+    return said
+
+
+@pytest.mark.parametrize("kind", ["number", "whole"])
+def test_a_number_is_read_as_phones_and_input_methods_write_it(browser: Browser, kind: str) -> None:
+    for value, written in TYPED.items():
+        if kind == "number" or value == int(value):
+            texts = re.split(" (?! )", written)
+            said = remarks(browser, kind, [[[[value, value]], "Right", 1]], texts)
+            assert [text for text, one in zip(texts, said, strict=True) if one != "Right"] == []
+    said = remarks(browser, kind, [[[[2, 2]], "Right", 1]], NOT_READ)
+    assert [text for text, one in zip(NOT_READ, said, strict=True) if "not read" not in one] == []
+
+
+def test_a_word_is_read_as_phones_and_input_methods_write_it(browser: Browser) -> None:
+    texts = ["ab→c", "AB -> c", "ａｂ－＞ｃ", "ab –> c", "ab ⇒ c", "▁ab\u200b→<c>"]
+    assert remarks(browser, "word", [[["ab→c"], "Right", 1]], texts) == ["Right"] * len(texts)

@@ -9,10 +9,12 @@ form's own: each of them carries a word that is drawn anew at every start. Nothi
 import argparse
 import base64
 import hashlib
+import json
 import os
 import re
 import secrets
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,17 @@ from traitlets.config import Config
 from workshop.course.grading.feedback import markdown
 
 FORM = "nbgrader.server_extensions.formgrader"
-# The formulas are MathML. nbgrader's script waits for the signal that MathJax has set them: it comes at once.
+# The formulas are MathML. nbgrader's script waits for the signal that MathJax has set them: it comes at once. It also
+# cuts a mark above the most that there is without a word.
 NO_MATHJAX = """{% macro mathjax(url="") %}<script>
+document.addEventListener("change", ({target}) => {
+  if (target.matches("input.score") && Number(target.value) > Number(target.max))
+    alert(`${target.value} of ${target.max} points: saved as ${target.max}.`);
+}, true);
 MathJax = {Hub: {Startup: {signal: {Interest: (listener) => setTimeout(listener, 0, "End")}}}};
 </script>{% endmacro %}"""
+
+MOST = '<input max="{{ cell.metadata.nbgrader.points }}"'
 
 
 def policy(word: str) -> str:
@@ -53,15 +62,28 @@ class WithWord(BaseLoader):
         source, name, is_fresh = self.loader.get_source(environment, template)
         if template.endswith("mathjax.html.j2"):
             source = NO_MATHJAX
+        source = source.replace('<input class="score', MOST + ' class="score')
         return source.replace("<script", f'<script nonce="{self.word}"'), name, is_fresh
+
+
+@cache
+def rubrics() -> dict[str, str]:
+    """Written answer → its solution and rubric as HTML, from the instructor's notebooks in this folder of marks."""
+    notebooks = [json.loads(path.read_text("utf-8")) for path in sorted(Path("source").glob("*/*.ipynb"))]
+    cells = [cell for notebook in notebooks for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+    roles = [(cell["metadata"].get("nbgrader", {}).get("grade_id"), "".join(cell["source"])) for cell in cells]
+    return {label: markdown(text, trusted=True) for label, text in roles if label}
 
 
 @pass_context
 def shown(context: Any, source: str) -> str:
     """The text of a cell of the assignment, or of a student, as HTML."""
     cell = context["cell"]
-    own = bool(cell.metadata.get("assignment")) and not cell.metadata.get("nbgrader", {}).get("solution")
-    return markdown(source, trusted=own, attachments=cell.get("attachments"))
+    role = cell.metadata.get("nbgrader", {})
+    own = bool(cell.metadata.get("assignment")) and not role.get("solution")
+    text = markdown(source, trusted=own, attachments=cell.get("attachments"))
+    rubric = rubrics().get(role.get("grade_id", ""), "") if role.get("grade") and role.get("solution") else ""
+    return f"<details><summary>How to mark it</summary>{rubric}</details>{text}" if rubric else text
 
 
 def serve(options: list[str]) -> None:
