@@ -179,7 +179,7 @@ def test_a_function_that_would_answer_an_exercise_refuses_under_every_name_while
     before = getattr(function, "__code__", None)
     with refused([path], notebook):
         for name in (notebook["mine"], function_at(path)):
-            with pytest.raises(RuntimeError, match=f"your own lines, and {path} does already"):
+            with pytest.raises(RuntimeError, match=path.rpartition(".")[2]):
                 name(None)
     assert function_at(path) is notebook["mine"] is function
     assert getattr(function, "__code__", None) is before
@@ -257,7 +257,7 @@ def test_where_bubblewrap_is_forbidden_the_message_names_the_profile(
     said = sandbox.warned(Path(sys.executable), go_on=True)
     assert complaint in said
     assert "profile bwrap /usr/bin/bwrap flags=(unconfined) { userns, }\nto /etc/apparmor.d/bwrap" in said
-    with pytest.raises(SystemExit, match=r"(?s)AppArmor.*add --without-sandbox \(make grade: ARGS="):
+    with pytest.raises(SystemExit, match=r"(?s)AppArmor.*--without-sandbox"):
         sandbox.warned(Path(sys.executable), go_on=False)
     sandbox.RESTRICTED.write_text("0\n", "utf-8")
     refuses.write_text("#!/bin/sh\necho 'bwrap: no such option' >&2\nexit 1\n", "utf-8")

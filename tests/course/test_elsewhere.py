@@ -60,7 +60,7 @@ def test_classroom_50_gets_each_check_and_no_message_of_a_hidden_one() -> None:
 
 
 def test_outside_its_runner_classroom_50_gets_nothing() -> None:
-    with pytest.raises(ValueError, match="COMMIT_URL not set"):
+    with pytest.raises(ValueError, match="COMMIT_URL"):
         elsewhere.classroom50(marks(), {**RUNNER, "COMMIT_URL": ""})
 
 
@@ -128,7 +128,7 @@ def test_the_folder_for_gradescope_need_not_be_there(tmp_path: Path) -> None:
 
 
 def test_a_chapter_without_an_assignment_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no assignment 'poetry' in .*: run `make assignments`"):
+    with pytest.raises(ValueError, match="poetry"):
         export_autograder.for_gradescope("poetry", tmp_path, tmp_path)
 
 

