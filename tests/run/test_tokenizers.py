@@ -27,6 +27,7 @@ from transformer_lib.data.tokenizers import (
     warned_of_unseen,
 )
 from transformer_lib.evaluation import bleu
+from transformer_lib.run.translator import Translator
 
 TEXTS = ["Der Hund schläft .", "Ein Hund rennt , ein Hund schläft .", "Zwei Hunde rennen ."]
 FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))
@@ -205,6 +206,15 @@ def test_at_most_ten_lines_are_warned_of():
     assert ["line 2:" in said[0], "line 20:" in said[9]] == [True, True]
     with pytest.warns(UserWarning, match="CR"):
         list(warned_of_unseen(["Ein Hund .\rZwei Hunde ."], tokenizer))
+
+
+def test_capitals_that_are_cut_into_letters_are_warned_of():
+    tatoeba = Translator.load("tatoeba_de_en").source_tokenizer
+    with pytest.warns(UserWarning, match="capitals"):
+        list(warned_of_unseen(["HILFE! ICH BRAUCHE EINEN ARZT!"], tatoeba))
+    list(warned_of_unseen(["Hilfe! Ich brauche einen Arzt!", "OK.", "17!", "Z.B.", ""], tatoeba))
+    known = train_tokenizer("bpe", ["EIN HUND SCHLÄFT UND EIN HUND RENNT"] * 5, None, 30)
+    list(warned_of_unseen(["EIN HUND RENNT"], known))
 
 
 @pytest.mark.parametrize(

@@ -271,14 +271,19 @@ def _split_by_rules(rules: Callable[[str], Iterable[Any]], lowercase: bool, text
 
 
 def warned_of_unseen(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[str]:
-    """The lines, with a warning for each that the vocabulary does not cover or CR divides; MOST_WARNINGS at most."""
+    """The lines, with a warning for each that the vocabulary does not cover or CR divides; MOST_WARNINGS at most.
+
+    A sentence in capitals that is cut into twice as many tokens as in lower case is one that the model does not know.
+    """
     left = MOST_WARNINGS
     for number, line in enumerate(lines, start=1):
         unseen = tokenizer.unseen(line) if left else []
         signs = " ".join(map(repr, unseen[:10])) + " …" * (len(unseen) > 10)
         lacks = f"the vocabulary lacks {signs}, read as {SPECIALS[UNK_ID]}" if unseen else ""
         divided = "only a line feed ends a line, and CR is a space" if "\r" in line else ""
-        if left and (found := "; ".join(filter(None, (lacks, divided)))):
+        cut = [len(tokenizer.encode(form)) for form in (line, line.lower())] if left and line.isupper() else [0, 1]
+        capitals = "its capitals were hardly met in training; try lower case" if cut[0] > 2 * cut[1] else ""
+        if left and (found := "; ".join(filter(None, (lacks, divided, capitals)))):
             left -= 1
             warnings.warn(f"line {number}: {found}", stacklevel=2)
         yield line
