@@ -272,10 +272,12 @@ def test_onnx_gives_the_same_logits_step_by_step(config):
 
 
 @pytest.mark.slow
-def test_the_folder_for_onnx_translates_by_its_readme_without_us(tmp_path):
-    folder = tmp_path / "out"
-    assert export("tatoeba_de_en", folder, "--to", "onnx") == 0
-    assert translated_by(sys.executable, WITHOUT_US + code_of(folder), folder) == translations()
+@pytest.mark.parametrize("name", ["tatoeba_de_en", "parser_en_en"])
+def test_the_folder_for_onnx_translates_by_its_readme_without_us(name, tmp_path):
+    folder, lines = tmp_path / "out", [*GERMAN, *sentences(name, 10)]
+    assert export(name, folder, "--to", "onnx") == 0
+    found = translated_by(sys.executable, WITHOUT_US + code_of(folder), folder, lines)
+    assert found == Translator.load(name).translate(lines)
 
 
 @pytest.mark.slow
