@@ -3,17 +3,22 @@
 The functions are explained, run and drawn in the book; its tests prove each against something independent.
 """
 
+from importlib.metadata import version
+
 from . import interop as interop  # a folder of functions, beside the names below
 from .attention import MultiHeadAttention, scaled_dot_product_attention
 from .config import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
-from .decoding import beam_search, greedy_decode
+from .decoding import beam_hypotheses, beam_search, greedy_decode
 from .layers import FeedForward
 from .loss import label_smoothing_loss
 from .masks import causal_mask, padding_mask
 from .positional_encoding import sinusoids
 from .run.checkpoints import average_checkpoints
+from .run.translator import Translator
 from .training import learning_rate
 from .transformer import Transformer, count_parameters, record_attention
+
+__version__ = version("executable-transformer")
 
 __all__ = [
     "BASE",
@@ -24,7 +29,10 @@ __all__ = [
     "TrainingConfig",
     "Transformer",
     "TransformerConfig",
+    "Translator",
+    "__version__",
     "average_checkpoints",
+    "beam_hypotheses",
     "beam_search",
     "causal_mask",
     "count_parameters",

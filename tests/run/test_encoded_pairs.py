@@ -87,7 +87,7 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
     config = RunConfig(tokenizer="space", model=small)
     corpus = read_corpus(config)
     translator = new_translator(config, corpus)
-    translator.save(tmp_path)
+    translator.describe(tmp_path)
     expected = translator.encode(pairs[:50])
     encoded = []
     write = EncodedPairs.write
@@ -105,7 +105,7 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
     (tmp_path / ENCODED / "seal.json").write_text("{")
     assert [times_encoded(), times_encoded()] == [1, 0]
     translator.source = "another"
-    translator.save(tmp_path)  # of another translator.json
+    translator.describe(tmp_path)  # of another translator.json
     assert times_encoded() == 1
 
 
@@ -116,5 +116,5 @@ def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypat
     config = RunConfig(tokenizer="spacy", source="en", target="de", model=small)
     corpus = read_corpus(config)
     translator = new_translator(config, corpus)
-    translator.save(tmp_path)
+    translator.describe(tmp_path)
     assert list(training_run.encode_once(tmp_path, translator, corpus)) == translator.encode(pairs)

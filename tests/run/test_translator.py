@@ -121,7 +121,7 @@ def test_damaged_weights_are_refused(small, tmp_path, damage, fits):
 
 def save_run(small, folder, step_num=1):
     """The folder of a run as `train` leaves it."""
-    small.save(folder)
+    small.describe(folder)
     run_checkpoints(folder).save(small.model, adam(small.model, TrainingConfig()), step_num, 3.0)
 
 

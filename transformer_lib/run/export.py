@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from ..data.own_corpus import Pair
 from ..evaluation import bleu
 from ..interop.ctranslate2 import Engine
+from .quantization import SCALE
 from .translator import MODEL, Translator, WhichWeights, find_folder, pretrained_names
 
 TestPairs = Callable[[argparse.Namespace, Translator], tuple[list[Pair], str]]
@@ -69,9 +70,10 @@ def run_export(args: argparse.Namespace, test_pairs: TestPairs) -> None:
     pairs, name = test_pairs(args, translator) if args.int8 or args.data else ([], "")
     options: dict[str, Any] = {"int8": True} if args.int8 else {}
     if args.to == "page":
-        packed = find_folder(args.translator) / MODEL
+        path = find_folder(args.translator) / MODEL
+        packed = load_file(path) if path.exists() else {}
         options = {
-            "packed": load_file(packed) if packed.exists() else None,
+            "packed": packed if any(name.endswith(SCALE) for name in packed) else None,
             "sentences": [source for source, _ in pairs],
         }
     _write(args.to, translator, args.output, options)

@@ -238,7 +238,7 @@ def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpu
     """Write the run's settings, translator and encoded pairs, and print a summary; returns the ids for validation."""
     model, size = translator.model, config.training.batch_tokens
     if not steps_done:
-        translator.save(folder)
+        translator.describe(folder)
     replace(config, digest=pairs.digest).write(folder)
     said = f"{len(pairs):,} pairs to train on, {len(pairs.held_out):,} for validation{pairs.report()}"
     if isinstance(config.data, list) and not config.validation:

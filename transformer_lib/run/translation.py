@@ -2,15 +2,26 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from ..data.batches import pad_rows
 from ..data.tokenizers import Tokenizer
-from ..decoding import LARGEST_BEAM, Alpha, beam_search, check_beam_size, greedy_decode
+from ..decoding import (
+    LARGEST_BEAM,
+    Alpha,
+    Hypothesis,
+    beam_hypotheses,
+    beam_search,
+    check_beam_size,
+    greedy_decode,
+    length_penalty,
+)
 from ..transformer import Transformer
 
+Found = TypeVar("Found")
 MAX_SOURCE_TOKENS = 1000  # of one sentence; attention's memory grows with the square
 
 
@@ -47,7 +58,7 @@ def translate(
     alpha: Alpha = 0.6,
     shown: Callable[[Iterator[Any]], Iterable[Any]] = iter,
 ) -> list[str]:
-    """One translation for each sentence, in the same order.
+    """The best translation for each sentence, in the same order.
 
     A sentence without any token gives an empty translation. Of one with more than longest_source(model) tokens the
     first are read, and a warning says so.
@@ -60,19 +71,60 @@ def translate(
     Raises:
         TypeError: one string in place of a list, whose letters would be the sentences.
     """
+
+    def search(source: Tensor) -> list[list[int]]:
+        tokens = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
+        return tokens.tolist()
+
+    found = _searched(model, sentences, source_tokenizer, search, batch_size, beam_size, shown)
+    return [target_tokenizer.decode(found[i]) if i in found else "" for i in range(len(sentences))]
+
+
+def hypotheses(
+    model: Transformer,
+    sentences: Sequence[str],
+    source_tokenizer: Tokenizer,
+    beam_size: int = 1,
+    alpha: Alpha = 0.6,
+    shown: Callable[[Iterator[Any]], Iterable[Any]] = iter,
+    batch_size: int = 64,
+) -> list[list[Hypothesis]]:
+    """The finished candidates of each sentence, at most beam_size, best first; none of one without any token.
+
+    Arguments and errors are those of translate.
+    """
+
+    def search(source: Tensor) -> list[list[Hypothesis]]:
+        if beam_size > 1:
+            return beam_hypotheses(model, source, beam_size, alpha)
+        greedy = (ranked[0] for ranked in beam_hypotheses(model, source, 1, 0.0))
+        penalised = ((h, h.log_probability / length_penalty(len(h.tokens), alpha)) for h in greedy)
+        return [[Hypothesis(h.tokens, h.log_probability, score)] for h, score in penalised]
+
+    found = _searched(model, sentences, source_tokenizer, search, batch_size, beam_size, shown)
+    return [found.get(i, []) for i in range(len(sentences))]
+
+
+def _searched(
+    model: Transformer,
+    sentences: Sequence[str],
+    tokenizer: Tokenizer,
+    search: Callable[[Tensor], list[Found]],
+    batch_size: int,
+    beam_size: int,
+    shown: Callable[[Iterator[Any]], Iterable[Any]],
+) -> dict[int, Found]:
+    """What the search finds for each sentence that has tokens, by its place."""
     check_beam_size(beam_size)
     batch_size = max(1, min(batch_size, LARGEST_BEAM // beam_size))
-    encoded = source_ids(model, sentences, source_tokenizer)
+    encoded = source_ids(model, sentences, tokenizer)
 
-    def search(chosen: list[int]) -> list[list[int]]:
+    def searched(chosen: list[int]) -> list[Found]:
         source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)
-        source = source.to(next(model.parameters()).device)
         with torch.inference_mode():  # nothing of it meets autograd again
-            tokens = greedy_decode(model, source) if beam_size == 1 else beam_search(model, source, beam_size, alpha)
-        return tokens.tolist()
+            return search(source.to(next(model.parameters()).device))
 
     order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
     batches = (order[start : start + batch_size] for start in range(0, len(order), batch_size))
-    translated = (pair for chosen in batches for pair in zip(chosen, search(chosen), strict=True))
-    found = dict(shown(translated))
-    return [target_tokenizer.decode(found[i]) if i in found else "" for i in range(len(sentences))]
+    translated = (pair for chosen in batches for pair in zip(chosen, searched(chosen), strict=True))
+    return dict(shown(translated))

@@ -13,7 +13,7 @@ each checkpoint of a run holds that of its translator.json: what was altered or 
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -23,16 +23,17 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from ..config import TransformerConfig, check_choice, config_from_dict
+from ..config import TransformerConfig, check_choice, check_positive, config_from_dict
 from ..data.tokenizers import Tokenizer, load_tokenizer
-from ..decoding import Alpha
+from ..decoding import Alpha, hypothesis_attention
 from ..evaluation import Bleu, bleu, bleu_tokenization, exact_match
 from ..transformer import Transformer, count_parameters
+from .alignment import AttentionMap, word_alignment, word_numbers
 from .checkpoints import RunCheckpoints, differing, write_file
 from .quantization import dequantize, quantize
 from .run_config import RUN_CONFIG, RunConfig
 from .seals import check_regular, digest, sealed, unsealed, whole
-from .translation import translate
+from .translation import hypotheses, source_ids, translate
 
 # Which weights of a run are used: those of the lowest validation perplexity, the newest, or the mean of the newest few.
 WhichWeights = Literal["best", "latest", "average"]
@@ -40,7 +41,14 @@ DESCRIPTION, MODEL = "translator.json", "model.safetensors"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"  # the packed translators that come with the package
 
 
-@dataclass
+class Translation(NamedTuple):
+    """A translation, and how good the model holds it to be."""
+
+    text: str
+    score: float  # log-probability in nats, divided by the length penalty; 0 of an empty sentence
+
+
+@dataclass(repr=False)
 class Translator:
     """A model, its two tokenizers and its direction."""
 
@@ -51,7 +59,11 @@ class Translator:
     target: str
     weights: str = ""  # which of a run were loaded
 
-    def save(self, folder: Path, **more: str) -> None:
+    def __repr__(self) -> str:
+        sizes = f"{count_parameters(self.model):,} parameters, {len(self.target_tokenizer):,} tokens"
+        return f"Translator({self.source} → {self.target}, {sizes})"
+
+    def describe(self, folder: Path, **more: str) -> None:
         """Write translator.json: all but the weights, which the checkpoints hold, and the entries of `more`."""
         shared = self.target_tokenizer is self.source_tokenizer
         described = {
@@ -64,12 +76,30 @@ class Translator:
         }
         write_file(folder / DESCRIPTION, sealed(described))
 
-    def pack(self, folder: Path, bits: int = 8) -> None:
-        """Write everything, the weights in 8 bits or fewer: a quarter of their size, and close to what they were."""
-        packed = quantize({name: weight.contiguous() for name, weight in self.model.state_dict().items()}, bits)
-        self.save(folder, weights=digest(packed))
+    def save(self, folder: Path | str) -> None:
+        """Write everything into a folder, the weights as they are; `load` gives the same translator.
+
+        Raises:
+            ValueError: the folder is that of a run, whose checkpoints would no longer fit.
+        """
+        self._write(Path(folder), {name: w.detach().cpu().clone() for name, w in self._weights().items()})
+
+    def pack(self, folder: Path | str, bits: int = 8) -> None:
+        """Write everything, the weights in 8 bits or fewer: a quarter of their size, and close to what they were.
+
+        Raises ValueError as save does.
+        """
+        self._write(Path(folder), quantize(self._weights(), bits))
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return {name: weight.contiguous() for name, weight in self.model.state_dict().items()}
+
+    def _write(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
+        if run_checkpoints(folder).paths():
+            raise ValueError(f"{folder} is the folder of a run; name another one")
+        self.describe(folder, weights=digest(weights))
         with whole(folder / MODEL) as part:
-            save_file(packed, part)
+            save_file(weights, part)
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu", checkpoint: WhichWeights | None = None) -> "Translator":
@@ -135,16 +165,80 @@ class Translator:
         return [(self.source_tokenizer.encode(s), self.target_tokenizer.encode(t)) for s, t in pairs]
 
     def translate(
-        self, sentences: list[str], progress: bool = False, beam_size: int = 1, alpha: Alpha = 0.6
-    ) -> list[str]:
+        self,
+        sentences: Sequence[str],
+        progress: bool = False,
+        beam_size: int = 1,
+        alpha: Alpha = 0.6,
+        n_best: int | None = None,
+        return_scores: bool = False,
+    ) -> list[Any]:
         """One translation for each sentence, in the same order; beam_size 1 decodes greedily.
 
         Args:
             alpha: of the beam's length penalty; "length" divides a score by the number of tokens.
+            n_best: a list of so many for each sentence, best first, in place of one; at most beam_size. A search that
+                found fewer gives fewer.
+            return_scores: a Translation, which is (text, score), in place of each text.
+
+        Raises:
+            TypeError: one string in place of a list, or a sentence that is none.
+            ValueError: an n_best larger than beam_size, or a value out of range.
         """
-        tokenizers = self.source_tokenizer, self.target_tokenizer
+        check_n_best(n_best, beam_size)
         bar = partial(progress_bar, total=len(sentences), verb="translating") if progress else iter
-        return translate(self.model, sentences, *tokenizers, beam_size=beam_size, alpha=alpha, shown=bar)
+        options: dict[str, Any] = {"beam_size": beam_size, "alpha": alpha, "shown": bar}
+        if n_best is None and not return_scores:
+            return translate(self.model, sentences, self.source_tokenizer, self.target_tokenizer, **options)
+        ranked = [
+            [Translation(self.target_tokenizer.decode(h.tokens), h.score) for h in found[: n_best or 1]]
+            for found in hypotheses(self.model, sentences, self.source_tokenizer, **options)
+        ]
+        ranked = [found or [Translation("", 0.0)] for found in ranked]
+        kept = ranked if return_scores else [[translation.text for translation in found] for found in ranked]
+        return kept if n_best else [found[0] for found in kept]
+
+    def attention(self, sentence: str, beam_size: int = 1, alpha: Alpha = 0.6) -> AttentionMap:
+        """Translate one sentence and record where every head looked; in a notebook the map draws itself.
+
+        Raises:
+            ValueError: a sentence without any token.
+        """
+        source, tokens, weights = self._looked(sentence, beam_size, alpha)
+        return AttentionMap(
+            sentence,
+            self.target_tokenizer.decode(tokens),
+            self.source_tokenizer.tokens(source),
+            self.target_tokenizer.tokens(tokens),
+            weights,
+        )
+
+    def alignment(self, sentence: str, beam_size: int = 1, alpha: Alpha = 0.6) -> list[tuple[int, int]]:
+        """Pairs (source word, word of the translation), from 0: the source word that each word looked at most.
+
+        The weights are the mean of the heads of the last cross-attention. Words are what white space separates.
+
+        Raises:
+            ValueError: a sentence without any token.
+        """
+        source, tokens, weights = self._looked(sentence, beam_size, alpha)
+        cross = weights[f"decoder.{self.model.config.decoder_layers - 1}.cross"].mean(dim=0)
+        words = [token for token in tokens if token != self.model.config.eos_id]
+        sides = word_numbers(source[:-1], self.source_tokenizer), word_numbers(words, self.target_tokenizer)
+        return word_alignment(cross[: len(words), : len(source) - 1], *sides)
+
+    def _looked(
+        self, sentence: str, beam_size: int, alpha: Alpha
+    ) -> tuple[list[int], list[int], dict[str, torch.Tensor]]:
+        """The ids read, the ids written, and (heads, queries, keys) for each attention."""
+        [found] = hypotheses(self.model, [sentence], self.source_tokenizer, beam_size, alpha)
+        if not found:
+            raise ValueError(f"sentence = {sentence!r} has no token to look at")
+        [ids] = source_ids(self.model, [sentence], self.source_tokenizer)
+        ids = [*ids, self.model.config.eos_id]
+        device = next(self.model.parameters()).device
+        weights = hypothesis_attention(self.model, torch.tensor([ids], device=device), found[0].tokens)
+        return ids, found[0].tokens, {name: looked[0] for name, looked in weights.items()}
 
     def score(
         self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6, tokenization: str | None = None
@@ -171,6 +265,14 @@ class Scores(NamedTuple):
     bleu: Bleu
     exact_match: float
     hypotheses: list[str]
+
+
+def check_n_best(n_best: int | None, beam_size: int) -> None:
+    """Raise ValueError for a number of translations that the beam cannot give."""
+    if n_best is not None:
+        check_positive(n_best=n_best)
+        if n_best > beam_size:
+            raise ValueError(f"n_best = {n_best} needs a beam_size of at least {n_best}, not {beam_size}")
 
 
 def pretrained_names() -> list[str]:
