@@ -118,7 +118,7 @@ def test_words_of_numbers_are_aligned_with_their_translations(numbers):
     right, all_words = 0, 0
     for sentence, _ in load_pairs("number_words", "test", "en", "de")[:50]:
         words, german = sentence.split(), numbers.translate([sentence])[0].split()
-        looked = [(words[i], german[j]) for i, j in numbers.alignment(sentence) if german[j] in partners]
+        looked = [(words[i], german[j]) for i, j in numbers.attention(sentence).alignment if german[j] in partners]
         right += sum(partners[target] == source for source, target in looked)
         all_words += len(looked)
     assert right > 0.95 * all_words

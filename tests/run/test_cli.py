@@ -89,7 +89,7 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = [json.loads(line) for line in (translator / "metrics.jsonl").read_text().splitlines()]
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
-    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl", "encoded", ".lock"}
+    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl", "metrics.csv", "encoded", ".lock"}
     assert {p.name for p in translator.iterdir()} == files
     paths = sorted((translator / "checkpoints").iterdir())
     assert [p.name for p in paths] == ["step-000003.safetensors", "step-000006.safetensors"]

@@ -21,9 +21,13 @@ class AttentionMap:
 
     sentence: str
     translation: str
+    score: float  # as Translator.translate gives it
     source: list[str]  # tokens that the encoder read, <eos> included
     written: list[str]  # tokens that the decoder chose, in order
     weights: dict[str, Tensor]  # (heads, queries, keys), under the keys of record_attention
+    # Pairs (source word, word of the translation), from 0: which source word each word looked at most, by the mean of
+    # the heads of the last cross-attention. Words are what white space separates.
+    alignment: list[tuple[int, int]]
 
     def plot(self, name: str | None = None) -> Any:
         """A chart of one attention, with a list of its heads and their mean.

@@ -1,13 +1,10 @@
 """The command line: train a translator, translate lines with it, evaluate it, export it."""
 
 import argparse
-import io
-import itertools
 import json
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, TextIO, get_args
@@ -17,20 +14,17 @@ import torch
 from ..config import check_positive
 from ..data.corpora import CORPORA, check_corpus, load_pairs
 from ..data.own_corpus import Pair, TextPairs
-from ..data.tokenizers import warned_of_unseen
-from ..decoding import Alpha, check_alpha, check_beam_size
-from ..interop.ctranslate2 import Engine
+from ..decoding import Alpha, check_alpha
+from ..evaluation import Bleu, chrf, ter
 from .distributed import available_device, process_group
 from .export import add_export
+from .lines import CONTROL, PAPERS_ALPHA, add_options, checked_alpha, loaded, run_translate
 from .run_config import MODELS, RUN_CONFIG, RunConfig
 from .training_run import read_corpus, restarted, train_translator
 from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_checkpoints
 
 Settings = dict[str, Any]
-# Printed raw, they would end the line or move the cursor.
-CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
-PAPERS_ALPHA = 0.6
-ENGINES = ("pytorch", "ctranslate2")
+METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 NO_LANGUAGES = {"", "txt", "text", "tsv", "csv"}  # endings of files
 FILES = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
 FILES += f".gz, UTF-8; or one of {', '.join(CORPORA)}"
@@ -80,7 +74,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     """Translate a held-out split and print the scores with their signature."""
     if sys.stdout is None:
         raise ValueError("standard output is closed, and `evaluate` prints the scores there")
-    alpha = _checked_alpha(args)  # before anything is loaded
+    alpha = checked_alpha(args)  # before anything is loaded
     if args.output and not args.output.parent.is_dir():
         raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
     if args.output and args.output.is_dir():
@@ -88,9 +82,22 @@ def run_evaluate(args: argparse.Namespace) -> None:
     translator = loaded(args)
     pairs, name = _test_pairs(args, translator)
     scores = translator.score(pairs, args.beam_size, alpha, args.bleu_tokenize)
-    bleu = scores.bleu
     how = f"beam {args.beam_size}, alpha {alpha}" if args.beam_size > 1 else "greedy"
-    print(f"BLEU = {bleu.score:.2f} on {name}, {translator.source} to {translator.target}, {how}")
+    where = f"on {name}, {translator.source} to {translator.target}, {how}"
+    for metric in dict.fromkeys(args.metrics):
+        if metric == "bleu":
+            _print_bleu(scores.bleu, where)
+        else:
+            found = {"chrf": chrf, "ter": ter}[metric](scores.hypotheses, scores.references)
+            print(f"{METRICS[metric]} = {found.score:.2f} {where}\nsignature = {found.signature}")
+    print(f"exact match = {100 * scores.exact_match:.1f} %")
+    if args.output:
+        lines = "".join(f"{line.translate(CONTROL)}\n" for line in scores.hypotheses)
+        args.output.write_text(lines, encoding="utf-8", newline="\n")
+
+
+def _print_bleu(bleu: Bleu, where: str) -> None:
+    print(f"BLEU = {bleu.score:.2f} {where}")
     precisions = "/".join(f"{value:.1f}" for value in bleu.precisions)
     lengths = f"brevity penalty {bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f}"
     print(f"precisions = {precisions}, {lengths}")
@@ -99,10 +106,6 @@ def run_evaluate(args: argparse.Namespace) -> None:
         print("(no translation has four words, and BLEU counts runs of four: see exact match, or --bleu-tokenize char)")
     if "|tok:none|" in bleu.signature:
         print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
-    print(f"exact match = {100 * scores.exact_match:.1f} %")
-    if args.output:
-        lines = "".join(f"{line.translate(CONTROL)}\n" for line in scores.hypotheses)
-        args.output.write_text(lines, encoding="utf-8", newline="\n")
 
 
 def _test_pairs(args: argparse.Namespace, translator: Translator) -> tuple[list[Pair], str]:
@@ -144,30 +147,6 @@ def _paths(files: list[str]) -> list[str]:
         if not Path(file).is_file():
             raise ValueError(f"{file} is no regular file, and a corpus is read several times; write it to a file")
     return [str(Path(file).resolve()) for file in files]  # a run may be resumed from another folder
-
-
-def loaded(args: argparse.Namespace) -> Translator:
-    """The translator of the command line; of a run's folder a line says which weights it has."""
-    translator = Translator.load(args.translator, args.device, args.checkpoint)
-    if translator.weights:
-        print(f"{args.translator}: {translator.weights}", file=sys.stderr)
-    return translator
-
-
-def run_translate(args: argparse.Namespace) -> None:
-    """Translate standard input to standard output: a line in, a line out."""
-    if sys.stdin is None or sys.stdout is None:
-        raise ValueError("standard input or output is closed; `translate` reads the one and writes the other")
-    alpha = _checked_alpha(args)  # before anything is loaded
-    translator = loaded(args)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # a German word must not end the run in another locale
-    engine = Engine(translator, args.device, args.threads) if args.engine == ENGINES[1] else translator
-    lines = warned_of_unseen(_lines(sys.stdin.buffer), translator.source_tokenizer)
-    size = 1 if sys.stdin.isatty() else 1000  # at a terminal the answer comes at once
-    while chunk := list(itertools.islice(lines, size)):
-        for translation in engine.translate(chunk, beam_size=args.beam_size, alpha=alpha):
-            print(translation.translate(CONTROL), flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -229,16 +208,6 @@ def _set_machine(args: argparse.Namespace) -> None:
         raise ValueError(f"device {args.device!r} cannot be used here: {why}; name cpu, cuda, cuda:1 or mps") from error
 
 
-def _lines(stream: Iterable[bytes]) -> Iterator[str]:
-    for number, line in enumerate(stream, start=1):
-        try:
-            text = line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            print(f"line {number} is not UTF-8 ({error}); unreadable bytes are replaced", file=sys.stderr)
-            text = line.decode("utf-8", errors="replace")
-        yield text.lstrip("\ufeff").strip()  # some editors put a byte order mark before the first line
-
-
 def _model(given: list[str]) -> Settings:
     """The fields of a model by name, then those given one by one."""
     named: Settings = {}
@@ -270,13 +239,6 @@ def _alpha(text: str) -> Alpha:
     return alpha
 
 
-def _checked_alpha(args: argparse.Namespace) -> Alpha:
-    check_beam_size(args.beam_size)
-    if args.alpha is not None and args.beam_size == 1:
-        raise ValueError("--alpha compares the candidates of a beam, and there is one candidate; add --beam-size 4")
-    return PAPERS_ALPHA if args.alpha is None else args.alpha
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m transformer_lib", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="train|translate|evaluate|export")
@@ -301,15 +263,20 @@ def _parser() -> argparse.ArgumentParser:
         usage=USAGE,
         help="translate standard input, one sentence a line, a line out; 1,000 at a time, at a terminal one",
     )
-    speak.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=f"what decodes (default: {ENGINES[0]})")
+    add_options(speak)
     speak.set_defaults(run=run_translate)
 
     judge = commands.add_parser(
-        "evaluate", parents=[common, search], usage=USAGE, help="BLEU with its signature, of one reference a sentence"
+        "evaluate",
+        parents=[common, search],
+        usage=USAGE,
+        help="scores with their signatures, of one reference each",
     )
     judge.add_argument("--data", **SEVERAL, help=f"{FILES} (default: the run's corpus; of own files what validates)")
     judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
     judge.add_argument("--bleu-tokenize", help="sacreBLEU's: 13a, zh, char … (default: as the target's script needs)")
+    metrics: Settings = {"nargs": "+", "choices": METRICS, "default": ["bleu"]}
+    judge.add_argument("--metrics", **metrics, help="sacreBLEU's; of TER, less is better (default: bleu)")
     judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
     judge.set_defaults(run=run_evaluate)
 

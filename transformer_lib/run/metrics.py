@@ -1,14 +1,16 @@
-"""The records of a run: a JSON line for each step in metrics.jsonl."""
+"""The records of a run: a JSON line for each step in metrics.jsonl, and at its end the same as a table."""
 
+import csv
 import io
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+from .checkpoints import write_file
 from .seals import check_regular
 
-FILE = "metrics.jsonl"
+FILE, TABLE = "metrics.jsonl", "metrics.csv"
 
 
 class Metrics:
@@ -44,9 +46,12 @@ class Metrics:
     def __enter__(self) -> "Metrics":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.file is not None:
-            self.file.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.file is None:
+            return
+        self.file.close()
+        if kind in (None, KeyboardInterrupt):
+            write_table(Path(self.file.name))
 
     def write(self, record: dict[str, Any]) -> None:
         """Add the record of a step, whose numbers are finite: training ends at any other.
@@ -82,6 +87,17 @@ class Metrics:
         self.last = record
         if "val_perplexity" in record:
             self.perplexities.append(record["val_perplexity"])
+
+
+def write_table(path: Path) -> None:
+    """Write the records of metrics.jsonl beside it as metrics.csv, which any spreadsheet opens."""
+    records = [json.loads(line) for line in io.BytesIO(path.read_bytes())]
+    names = list(dict.fromkeys(name for record in records for name in record))
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, names, lineterminator="\n")
+    table.writeheader()
+    table.writerows(records)
+    write_file(path.with_name(TABLE), text.getvalue())
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

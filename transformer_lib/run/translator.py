@@ -204,41 +204,25 @@ class Translator:
         Raises:
             ValueError: a sentence without any token.
         """
-        source, tokens, weights = self._looked(sentence, beam_size, alpha)
-        return AttentionMap(
-            sentence,
-            self.target_tokenizer.decode(tokens),
-            self.source_tokenizer.tokens(source),
-            self.target_tokenizer.tokens(tokens),
-            weights,
-        )
-
-    def alignment(self, sentence: str, beam_size: int = 1, alpha: Alpha = 0.6) -> list[tuple[int, int]]:
-        """Pairs (source word, word of the translation), from 0: the source word that each word looked at most.
-
-        The weights are the mean of the heads of the last cross-attention. Words are what white space separates.
-
-        Raises:
-            ValueError: a sentence without any token.
-        """
-        source, tokens, weights = self._looked(sentence, beam_size, alpha)
-        cross = weights[f"decoder.{self.model.config.decoder_layers - 1}.cross"].mean(dim=0)
-        words = [token for token in tokens if token != self.model.config.eos_id]
-        sides = word_numbers(source[:-1], self.source_tokenizer), word_numbers(words, self.target_tokenizer)
-        return word_alignment(cross[: len(words), : len(source) - 1], *sides)
-
-    def _looked(
-        self, sentence: str, beam_size: int, alpha: Alpha
-    ) -> tuple[list[int], list[int], dict[str, torch.Tensor]]:
-        """The ids read, the ids written, and (heads, queries, keys) for each attention."""
         [found] = hypotheses(self.model, [sentence], self.source_tokenizer, beam_size, alpha)
         if not found:
             raise ValueError(f"sentence = {sentence!r} has no token to look at")
-        [ids] = source_ids(self.model, [sentence], self.source_tokenizer)
-        ids = [*ids, self.model.config.eos_id]
-        device = next(self.model.parameters()).device
-        weights = hypothesis_attention(self.model, torch.tensor([ids], device=device), found[0].tokens)
-        return ids, found[0].tokens, {name: looked[0] for name, looked in weights.items()}
+        [read] = source_ids(self.model, [sentence], self.source_tokenizer)
+        config, chosen = self.model.config, found[0].tokens
+        source = torch.tensor([[*read, config.eos_id]], device=next(self.model.parameters()).device)
+        weights = {name: w[0] for name, w in hypothesis_attention(self.model, source, chosen).items()}
+        words = [token for token in chosen if token != config.eos_id]
+        sides = word_numbers(read, self.source_tokenizer), word_numbers(words, self.target_tokenizer)
+        looked = weights[f"decoder.{config.decoder_layers - 1}.cross"].mean(dim=0)
+        return AttentionMap(
+            sentence,
+            self.target_tokenizer.decode(chosen),
+            found[0].score,
+            self.source_tokenizer.tokens(source[0].tolist()),
+            self.target_tokenizer.tokens(chosen),
+            weights,
+            word_alignment(looked[: len(words), : len(read)], *sides),
+        )
 
     def score(
         self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6, tokenization: str | None = None
@@ -256,7 +240,7 @@ class Translator:
         bleu(["a"], ["a"], tokenize=tokenization)  # what it refuses, it refuses before the long work
         hypotheses = self.translate([source for source, _ in pairs], True, beam_size, alpha)
         score = bleu(hypotheses, references, tokenizer.lowercase, tokenization)
-        return Scores(score, exact_match(hypotheses, references), hypotheses)
+        return Scores(score, exact_match(hypotheses, references), hypotheses, references)
 
 
 class Scores(NamedTuple):
@@ -265,6 +249,7 @@ class Scores(NamedTuple):
     bleu: Bleu
     exact_match: float
     hypotheses: list[str]
+    references: list[str]  # as the tokenizer keeps them
 
 
 def check_n_best(n_best: int | None, beam_size: int) -> None:

@@ -1,0 +1,133 @@
+"""The command `translate` with its columns and files, and the scores of `evaluate`."""
+
+import csv
+import json
+import re
+
+import pytest
+import sacrebleu
+
+from transformer_lib import Translator
+from transformer_lib.evaluation import ter
+from transformer_lib.run import cli, lines
+
+SENTENCES = ["forty seven", "", "two thousand and six"]
+TRANSLATE = ["translate", "number_words_en_de", "--device", "cpu"]
+
+
+def run(*arguments):
+    return cli.main([str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def numbers():
+    return Translator.load("number_words_en_de")
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "source.en"
+    path.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), "utf-8")
+    return path
+
+
+def test_several_translations_come_with_the_number_of_their_line_and_their_scores(numbers, source, capsys):
+    assert run(*TRANSLATE, "--input", source, "--beam-size", 4, "--n-best", 2, "--scores") == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    ranked = numbers.translate(SENTENCES, beam_size=4, n_best=2, return_scores=True)
+    assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
+    assert [row[2] for row in rows] == [text for found in ranked for text, _ in found]
+    assert [float(row[1]) for row in rows] == pytest.approx([s for found in ranked for _, s in found], abs=1e-3)
+
+
+def test_lines_are_numbered_through_all_chunks(source, capsys, monkeypatch):
+    monkeypatch.setattr(lines, "CHUNK", 2)
+    assert run(*TRANSLATE, "--input", source, "--beam-size", 2, "--n-best", 1) == 0
+    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
+
+
+def test_an_alignment_is_a_last_column_of_pairs(numbers, source, capsys):
+    assert run(*TRANSLATE, "--input", source, "--alignment", "--scores") == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    found = numbers.attention(SENTENCES[0])
+    assert rows[0][1:] == [found.translation, " ".join(f"{i}-{j}" for i, j in found.alignment)]
+    assert float(rows[0][0]) == pytest.approx(found.score, abs=1e-3)
+    assert re.fullmatch(r"\d-0 \d-1 \d-2", rows[0][2])
+    assert rows[1] == ["0.0000", "", ""]
+
+
+@pytest.mark.parametrize("options", [[], ["--beam-size", 3, "--n-best", 3]])
+@pytest.mark.parametrize("left", [0.3, 0.7, 1.0])
+def test_an_interrupted_file_goes_on_to_the_same_end(source, tmp_path, capsys, options, left):
+    assert run(*TRANSLATE, "--input", source, "--output", tmp_path / "whole", *options) == 0
+    whole = (tmp_path / "whole").read_bytes()
+    (tmp_path / "cut.part").write_bytes(whole[: int(left * len(whole))])
+    given = [*TRANSLATE, "--input", source, "--output", tmp_path / "cut", *options]
+    assert run(*given) == 2
+    assert "--resume" in capsys.readouterr().err
+    assert run(*given, "--resume") == 0
+    assert (tmp_path / "cut").read_bytes() == whole
+    assert not (tmp_path / "cut.part").exists()
+
+
+def test_ctrl_c_leaves_what_was_translated(source, tmp_path, capsys, monkeypatch):
+    real, calls = Translator.translate, []
+
+    def impatient(*arguments, **options):
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(Translator, "translate", impatient)
+    monkeypatch.setattr(lines, "CHUNK", 2)
+    assert run(*TRANSLATE, "--input", source, "--output", tmp_path / "out") == 130
+    assert "--resume" in capsys.readouterr().err
+    assert (tmp_path / "out.part").read_text("utf-8") == "sieben und vierzig\n\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--n-best", 2], "beam_size"),
+        (["--n-best", 2, "--beam-size", 2, "--alignment"], "--alignment"),
+        (["--scores", "--engine", "ctranslate2"], "--engine"),
+        (["--resume"], "--output"),
+        (["--input", "nowhere"], "nowhere"),
+        (["--output", __file__], "already"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(capsys, options, named):
+    assert run(*TRANSLATE, *options) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_each_metric_comes_with_its_signature(tmp_path, capsys):
+    (tmp_path / "pairs.tsv").write_text("forty seven\tsieben vierzig\nfive\tfünf\n", "utf-8")
+    given = ["--data", tmp_path / "pairs.tsv", "--device", "cpu"]
+    assert run("evaluate", "number_words_en_de", *given, "--metrics", "ter", "chrf") == 0
+    out = capsys.readouterr().out
+    hypotheses, references = ["sieben und vierzig", "fünf"], [["sieben vierzig", "fünf"]]
+    assert f"TER = {sacrebleu.corpus_ter(hypotheses, references).score:.2f} " in out
+    assert f"chrF = {sacrebleu.corpus_chrf(hypotheses, references).score:.2f} " in out
+    assert out.count("signature = ") == 2
+    assert "BLEU" not in out
+
+
+def test_ter_counts_edits_for_a_hundred_words():
+    found = ter(["a b x d"], ["a b c d"])
+    assert (found.score, "case" in found.signature) == (25.0, True)
+    with pytest.raises(ValueError, match="hypotheses"):
+        ter(["a"], [])
+
+
+def test_the_records_of_a_run_are_a_table_too(tmp_path):
+    sizes = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
+    (tmp_path / "pairs.tsv").write_text("one\teins\ntwo\tzwei\nthree\tdrei\n", "utf-8")
+    data = ["--data", tmp_path / "pairs.tsv", "--source", "en", "--target", "de", "--tokenizer", "space"]
+    steps = ["--training", "num_steps=3", "batch_tokens=50", "--validate-every", 2]
+    assert run("train", tmp_path / "run", *data, *sizes, *steps, "--device", "cpu") == 0
+    with (tmp_path / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:
+        table = list(csv.DictReader(file))
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()]
+    assert [{name: float(value) for name, value in row.items() if value} for row in table] == records
