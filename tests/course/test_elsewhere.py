@@ -119,6 +119,12 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
         assert ("There is no notebook" in result["output"]) == (name == "nothing")
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no checkout of git")
+@pytest.mark.parametrize("name", ["attention-gradescope.zip", "x/attention-otter/tests/a.py", "winter 2027.csv"])
+def test_git_leaves_solutions_and_class_lists_alone(name: str) -> None:
+    assert subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT, check=False).returncode == 0
+
+
 def test_the_folder_for_gradescope_need_not_be_there(tmp_path: Path) -> None:
     for kind in ("source", "release"):
         folder = tmp_path / "made" / kind / "attention"

@@ -460,6 +460,13 @@ def test_files_for_course_systems(visited: Visit) -> None:
     assert ["stripped", "", "stripped", "", f"{ALL:.1f}"] in rows
 
 
+BY_HAND = """update grade set manual_score = 1
+where cell_id in (select id from base_cell where name = 'ex-attention-predict-check')
+and notebook_id in (
+  select one.id from submitted_notebook one join submitted_assignment whole on one.assignment_id = whole.id
+  where whole.student_id = 'bob')"""
+
+
 @pytest.mark.deep
 def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: Path, tmp_path: Path) -> None:
     release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
@@ -473,8 +480,13 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     first = (out / "records" / "attention" / "ada.json").stat().st_mtime_ns
     with sqlite3.connect(out / "gradebook.db") as book:  # what the form for written answers does
         book.execute("UPDATE grade SET manual_score = 5, needs_manual_grade = 0 WHERE needs_manual_grade")
+        book.execute(BY_HAND)
     zoo.hand_in(folder, "bob", zoo.answered(release, right))
     said = zoo.grade(folder, assignments, out, *ONE_BY_ONE)
+    assert marks(out, "attention")["bob"]["not marked yet"] == "ex-attention-predict-check"
+    page = (out / "feedback" / "bob" / "attention" / "attention.html").read_text("utf-8")
+    assert "1 points of checks" in page
+    assert "written answers" not in page, "he wrote none"
     assert "3 submissions, 1 of them graded before" in said
     assert "bob" in said
     found = marks(out, "attention")

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from workshop.course.answer_rules import Rule, filled
 from workshop.course.check_probe import NOT_ALL, Answer, Check, Leaf
-from workshop.course.exercises import Exercise, exercises_of
+from workshop.course.exercises import Exercise, WrongAnswer, exercises_of
 from workshop.course.page_answers import EDGE, checks_of, is_asked, rules_of
 from workshop.site.book_answers import form_html
 from workshop.site.book_index import Page, pages_in_order, read_page
@@ -43,9 +43,8 @@ def made() -> Callable[..., Check]:
             "solution": f"x = {solution}",
             "hidden-check": hidden,
         }
-        check = Check(exercise, {})
-        check.wrong = [check._fields(check._value(f"x = {one}")) for one in wrong]
-        return check
+        exercise.wrong_answers = [WrongAnswer(f"x = {one}", 2, 1) for one in wrong]
+        return Check(exercise, {})
 
     return make
 

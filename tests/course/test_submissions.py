@@ -416,6 +416,14 @@ def test_where_the_grader_failed_there_is_no_mark(tmp_path: Path) -> None:
     assert "bob: THE GRADER FAILED: RuntimeError" in text
 
 
+def test_a_mark_by_hand_that_is_to_be_confirmed_is_no_written_answer() -> None:
+    one = marks()
+    one.waiting = ["ex-f-check", "ex-why"]
+    assert one.unmarked == ["ex-why"]
+    assert "1 written" in one.comment
+    assert "**1 written" in report("attention", [one], [])
+
+
 def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
     assert alike("off by 3.25\nmore") == alike("off by -1e-5") == "off by …"
     bob = marks("bob")

@@ -17,6 +17,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from workshop.course import make_assignments, try_exercises, variants
 from workshop.course.exercise_context import bound
+from workshop.course.exercise_context import read as read_names
 from workshop.course.exercises import Exercise, WrongAnswer, exercises_of, tags
 from workshop.course.grading.rebuild import OTHER_NUMBERS, read, rebuild
 from workshop.site.book_index import pages_in_order, read_page
@@ -85,6 +86,27 @@ def test_the_names_of_numbers_are_those_of_no_other_cell_of_the_page() -> None:
         for one in (cell for cell in cells if "numbers" in tags(cell)):
             names = set().union(*(bound(other.text) for other in cells if other is not one))
             assert bound(one.text) & names == set(), page.name
+
+
+@pytest.mark.parametrize("label", DRAWN)
+def test_a_students_check_holds_the_numbers_and_no_cell_reads_their_names(label: str) -> None:
+    [exercise] = [one for page in PAGES for one in exercises_of(page) if one.label == label]
+    names = bound(DRAWN[label])
+    shown = [block for block in exercise.statement if block.name == "code-cell" and "numbers" not in tags(block)]
+    assert not names & set().union(*(read_names(block.text) for block in shown)), "it would fail before any answer"
+    check = {"nbgrader": {"grade_id": f"{label}-check"}, "book": {"answer": label}}
+    numbers = {"nbgrader": {}, "book": {"numbers": label}}
+    book = new_notebook(
+        cells=[
+            new_code_cell(DRAWN[label], metadata=numbers),
+            new_code_cell(exercise.cells["check"], metadata=check),
+        ]
+    )
+    variants.put_in(book, KEY, "ada")
+    written = values(book.cells[0].metadata["book"]["drawn"])
+    assert set(written) == names
+    assert not bound(book.cells[0].source), "the notebook shows them"
+    assert not names & (read_names(book.cells[1].source) | bound(book.cells[1].source))
 
 
 @pytest.fixture

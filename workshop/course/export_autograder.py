@@ -97,35 +97,37 @@ def check_assignment(chapter: str, assignments: Path) -> None:
         raise ValueError(f"no assignment {chapter!r} in {assignments}: run `make assignments`; there are: {known}")
 
 
-def copy_book(chapter: str, assignments: Path, to: Path) -> None:
-    """Everything that the marking of a chapter needs.
-
-    Raises:
-        ValueError: a chapter without an assignment.
-    """
-    check_assignment(chapter, assignments)
-    for name in FILES:
-        shutil.copy(ROOT / name, to)
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for kind in ("source", "release"):
-        shutil.copytree(assignments / kind / chapter, to / "assignments" / kind / chapter)
-
-
 def write_script(path: Path, text: str) -> None:
     path.write_text(text, "utf-8", newline="\n")
     path.chmod(0o755)
 
 
+def pack_book(chapter: str, assignments: Path, archive: Path, scripts: dict[str, str]) -> None:
+    """Everything that the marking of a chapter needs, as a zip, with these scripts beside it.
+
+    Raises:
+        ValueError: a chapter without an assignment.
+    """
+    check_assignment(chapter, assignments)
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        to = Path(place)
+        for name in FILES:
+            shutil.copy(ROOT / name, to)
+        for name in PACKAGES:
+            shutil.copytree(ROOT / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        for kind in ("source", "release"):
+            shutil.copytree(assignments / kind / chapter, to / "assignments" / kind / chapter)
+        for name, text in scripts.items():
+            write_script(to / name, text)
+        pack(to, archive)
+
+
 def for_gradescope(chapter: str, assignments: Path, out: Path) -> Path:
     """The zip to upload."""
     archive = out / f"{chapter}-gradescope.zip"
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as place:
-        copy_book(chapter, assignments, Path(place))
-        write_script(Path(place, "setup.sh"), SETUP + INSTALL)
-        write_script(Path(place, "run_autograder"), RUN.format(chapter=chapter))
-        pack(Path(place), archive)
+    scripts = {"setup.sh": SETUP + INSTALL, "run_autograder": RUN.format(chapter=chapter)}
+    pack_book(chapter, assignments, archive, scripts)
     return archive
 
 
@@ -133,10 +135,7 @@ def for_classroom50(chapter: str, assignments: Path, out: Path) -> Path:
     """The folder of the assignment's autograder."""
     folder = out / f"{chapter}-classroom50"
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    with tempfile.TemporaryDirectory() as place:
-        copy_book(chapter, assignments, Path(place))
-        pack(Path(place), folder / "book.zip")
+    pack_book(chapter, assignments, folder / "book.zip", {})
     write_script(folder / "autograder.py", AUTOGRADER.format(chapter=chapter))
     return folder
 

@@ -97,20 +97,10 @@ def run_tests(folder: Path, names: list[str], seconds: float, most: int = RUN) -
     report.unlink(missing_ok=True)
     python = Path(sys.executable)
     walled = [] if missing(python) else wall(Limits(), python, {}, folder)
-    command = [
-        *walled,
-        str(python),
-        "-m",
-        "pytest",
-        "-q",
-        "--tb=no",
-        "-p",
-        "no:cacheprovider",
-        f"--timeout={seconds:g}",
-    ]
+    options = f"-m pytest -q --tb=no -p no:cacheprovider --timeout={seconds:g} --junitxml={report.name}".split()
     try:
         subprocess.run(
-            [*command, f"--junitxml={report.name}", *names],
+            [*walled, str(python), *options, *names],
             cwd=folder,
             env=environment(HOME if walled else str(folder)),
             stdin=subprocess.DEVNULL,
@@ -280,30 +270,28 @@ def read_marks(path: Path, columns: list[str]) -> tuple[list[str], dict[str, dic
     """
     if not path.exists():
         return columns, {}
+    rows: dict[str, dict[str, object]] = {}
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.reader(file)
-            found = next(table, [])
-            lines = [(table.line_num, cells) for cells in table if cells]
+            table = csv.DictReader(file)
+            found = [*(table.fieldnames or [])]
+            if lacking := [column for column in columns if column not in found]:
+                raise SystemExit(
+                    f"{path} is no table of this project and its key, separated by commas: it lacks the column "
+                    f"{lacking[0]}. Name another table (--marks), or move this one."
+                )
+            if twice := [column for column in found if found.count(column) > 1]:
+                raise SystemExit(f"{path}, line 1: column {twice[0]!r} stands there twice: name each column once")
+            for own in table:
+                where = f"{path}, line {table.line_num}"
+                if None in own or None in own.values():
+                    remedy = "put a cell that holds a comma in quotes, and leave no cell out"
+                    raise SystemExit(f"{where}: more or fewer cells than the {len(found)} columns: {remedy}")
+                if own["student"] in rows:
+                    raise SystemExit(f"{where}: student {own['student']!r} stands there twice: keep one row")
+                rows[own["student"]] = dict(own)
     except UnicodeDecodeError:
         raise SystemExit(f"{path} is not UTF-8: save it as CSV UTF-8") from None
-    if lacking := [column for column in columns if column not in found]:
-        raise SystemExit(
-            f"{path} is no table of this project and its key, separated by commas: it lacks the column {lacking[0]}. "
-            "Name another table (--marks), or move this one."
-        )
-    if twice := [column for column in found if found.count(column) > 1]:
-        raise SystemExit(f"{path}, line 1: column {twice[0]!r} stands there twice: name each column once")
-    rows: dict[str, dict[str, object]] = {}
-    for number, cells in lines:
-        if len(cells) != len(found):
-            remedy = "put a cell that holds a comma in quotes, and leave no cell out"
-            raise SystemExit(f"{path}, line {number}: {len(cells)} cells, but {len(found)} columns: {remedy}")
-        own: dict[str, object] = dict(zip(found, cells, strict=True))
-        student = str(own["student"])
-        if student in rows:
-            raise SystemExit(f"{path}, line {number}: student {student!r} stands there twice: keep one row")
-        rows[student] = own
     return found, rows
 
 

@@ -13,7 +13,6 @@ import io
 import re
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,6 @@ class Mark:
     points: int
     visible: str  # what the visible check said
     hidden: str  # what the hidden check found; empty if nothing
-    seconds: float
 
 
 def run(source: str, names: dict[str, Any]) -> str:
@@ -64,14 +62,13 @@ def run(source: str, names: dict[str, Any]) -> str:
 def mark(exercise: Exercise, answer: str, names: dict[str, Any]) -> Mark:
     """The points of one answer."""
     names = dict(names)
-    start = time.perf_counter()
     raised = run(answer, names)
     definitions, call = split_check(exercise.cells["check"])
     raised = run(f"{definitions}\nmessage_of_the_check = {call}", names) or raised
     visible = raised or str(names["message_of_the_check"])
     hidden = raised if raised and "message_of_the_check" not in names else run(exercise.cells["hidden-check"], names)
     points = exercise.visible_points * visible.startswith(PASSED) + exercise.visible_points * (not hidden)
-    return Mark(points, visible, hidden, time.perf_counter() - start)
+    return Mark(points, visible, hidden)
 
 
 def prepared(sources: list[str]) -> dict[str, Any]:
@@ -139,17 +136,12 @@ def try_page(name: str, show: bool = True, with_numbers_alone: bool = False) -> 
     for exercise in (exercise for exercise in exercises_of(page) if exercise.is_graded_by_machine):
         if with_numbers_alone and "numbers" not in exercise.cells:
             continue
-        start = time.perf_counter()
-        sources = context(page, plain, exercise)
-        names = prepared(sources)
-        if show:
-            seconds = time.perf_counter() - start
-            print(f"{exercise.label}: stands on {len(sources)} cells, {seconds:.1f} s")
+        names = prepared(context(page, plain, exercise))
         for what, answer, expected in trials(exercise):
             found = mark(exercise, answer, names)
             fault = "" if found.points == expected else f" INSTEAD OF {expected}"
             if show:
-                print(f"  {what}: {found.points} points{fault}, {found.seconds:.2f} s")
+                print(f"{exercise.label}, {what}: {found.points} points{fault}")
                 print(f"    visible: {found.visible}\n    hidden: {found.hidden or 'passed'}")
             if fault:
                 faults.append(f"{exercise.label}, {what}: {found.points} points{fault}")

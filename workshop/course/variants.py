@@ -78,7 +78,7 @@ class _Written(ast.NodeTransformer):
         self.values = {ast.unparse(node.targets[0]): node.value for node in assignments}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.values.get(node.id, node)
+        return self.values.get(node.id, node) if isinstance(node.ctx, ast.Load) else node
 
 
 def put_in(notebook: dict[str, Any], key: bytes, student: str) -> None:
