@@ -65,8 +65,8 @@ CHOICES = [
     Choice(
         "gradients clipped at a norm of 1",
         "training.py",
-        "        optimizer.step()\n",
-        "        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n        optimizer.step()\n",
+        "    if max_grad_norm is not None:\n",
+        "    max_grad_norm = 1.0\n    if max_grad_norm is not None:\n",
     ),
     Choice(
         "length penalty without <eos>",
@@ -77,8 +77,8 @@ CHOICES = [
     Choice(
         "no length penalty",
         "run/translation.py",
-        "    beam_size: int = 1,\n    alpha: Alpha = 0.6",
-        "    beam_size: int = 1,\n    alpha: Alpha = 0.0",
+        "    batch_size: int = 64,\n    beam_size: int = 1,\n    alpha: Alpha = 0.6",
+        "    batch_size: int = 64,\n    beam_size: int = 1,\n    alpha: Alpha = 0.0",
     ),
 ]
 

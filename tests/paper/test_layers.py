@@ -57,7 +57,7 @@ def test_other_activations_are_pytorchs(name, function):
 
 @pytest.mark.usefixtures("unchecked")
 def test_an_unknown_activation_is_refused():
-    with pytest.raises(ValueError, match="activation = 'swish' is not one of 'relu', 'gelu', 'silu'"):
+    with pytest.raises(ValueError, match="activation"):
         FeedForward(4, 4, "swish")
 
 

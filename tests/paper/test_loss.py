@@ -90,11 +90,11 @@ def test_without_smoothing_a_forbidden_token_costs_nothing():
 @pytest.mark.parametrize(
     ("shape", "target", "message"),
     [
-        ((4, 3, 5), [[1, 2, 3]], r"target \(1, 3\) and logits \(4, 3, 5\) do not belong together"),
-        ((1, 3, 5), [[1]], r"target \(1, 1\) and logits \(1, 3, 5\) do not belong together"),
-        ((1, 2, 5), [[1, 9]], r"target\[0, 1\] = 9 is not in the vocabulary: ids run from 0 to 4"),
-        ((2, 2, 5), [[1, 2], [9, 1]], r"target\[1, 0\] = 9 is not in the vocabulary"),
-        ((4, 5), [1, 2, 9, 1], r"target\[2\] = 9 is not in the vocabulary"),
+        ((4, 3, 5), [[1, 2, 3]], "logits"),
+        ((1, 3, 5), [[1]], "logits"),
+        ((1, 2, 5), [[1, 9]], r"target\[0, 1\]"),
+        ((2, 2, 5), [[1, 2], [9, 1]], r"target\[1, 0\]"),
+        ((4, 5), [1, 2, 9, 1], r"target\[2\]"),
     ],
 )
 def test_targets_that_do_not_fit_the_logits_are_refused(shape, target, message):
@@ -134,9 +134,9 @@ def test_token_losses_add_up_to_the_mean():
 
 
 def test_a_bad_epsilon_and_an_empty_target_are_refused():
-    with pytest.raises(ValueError, match="epsilon_ls = 1.0 must be at least 0 and less than 1"):
+    with pytest.raises(ValueError, match="epsilon_ls"):
         label_smoothing_loss(logits(), TARGET, 1.0, PAD)
-    with pytest.raises(ValueError, match="target holds only padding"):
+    with pytest.raises(ValueError, match="padding"):
         label_smoothing_loss(logits(), torch.full_like(TARGET, PAD), 0.1, PAD)
 
 

@@ -31,5 +31,5 @@ def test_a_mask_is_made_on_the_device_asked_for():
 
 
 def test_a_length_below_one_is_refused():
-    with pytest.raises(ValueError, match="length = 0 must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="length"):
         causal_mask(0)

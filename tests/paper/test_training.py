@@ -48,9 +48,9 @@ def test_equation_3_peaks_at_the_end_of_the_warm_up():
 
 @pytest.mark.paper("eq-3")
 def test_equation_3_starts_at_step_1():
-    with pytest.raises(ValueError, match="step_num = 0 must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="step_num"):
         learning_rate(0, 512)
-    with pytest.raises(ValueError, match="warmup_steps = 0"):
+    with pytest.raises(ValueError, match="warmup_steps"):
         learning_rate(1, 512, 0)
 
 
@@ -201,9 +201,9 @@ def test_a_model_trains_on_ids_of_its_own():
 @pytest.mark.parametrize("other", [{"pad_id": 12}, {"bos_id": 12}, {"eos_id": 12}])
 def test_batches_with_other_special_ids_than_the_models_are_refused(other):
     model, batches = fresh_model(**other), [make_batch(PAIRS)]
-    with pytest.raises(ValueError, match=r"the ids \(0, 1, 2\) of .*, and a model with \(.*12.*; make the"):
+    with pytest.raises(ValueError, match="ids"):
         next(train(model, adam(model, SETTINGS), batches, SETTINGS))
-    with pytest.raises(ValueError, match="a batch with the ids"):
+    with pytest.raises(ValueError, match="ids"):
         perplexity(model, batches)
 
 
@@ -251,7 +251,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_step_rate_and_remedy(
     records = train(model, adam(model, config), epochs(PAIRS, TINY, config), config)
     assert next(records).step_num == 1
     kept = copy.deepcopy(model.state_dict())
-    with pytest.raises(FloatingPointError, match=r"step 2 .*rate_factor"):
+    with pytest.raises(FloatingPointError, match="rate_factor"):
         next(records)
     assert all(torch.equal(weight, kept[name]) for name, weight in model.state_dict().items())  # of the step before
 
@@ -306,7 +306,7 @@ print(counters["stats"]["unique_graphs"], "graphs", dict(counters["graph_break"]
 
 
 def test_nothing_to_train_on_is_refused():
-    with pytest.raises(ValueError, match="no pairs: there is nothing to train on"):
+    with pytest.raises(ValueError, match="pairs"):
         next(epochs([], TINY, SETTINGS))
 
 
