@@ -492,3 +492,10 @@ def test_no_solution_reaches_a_student(students: dict[str, str]) -> None:
         cells = json.loads(students[f"{path.stem}.ipynb"])["cells"]
         given = {line.strip() for cell in cells for line in cell["source"].splitlines()}
         assert given & (lines[True] - lines[False]) == set(), path.name
+
+
+def test_no_notebook_reads_a_file_that_colab_has_not():
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        cells = json.loads(path.read_text("utf-8"))["cells"]
+        for source in ("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"):
+            assert "../experiments" not in source, path.name

@@ -44,10 +44,11 @@ def run_translate(args: argparse.Namespace) -> None:
     begun = _begun(args)
     translator = loaded(args)
     engine = Engine(translator, args.device, args.threads) if args.engine == ENGINES[1] else translator
-    with args.input.open("rb") if args.input else nullcontext(sys.stdin.buffer) as stream:
+    standard = None if args.input or sys.stdin is None else sys.stdin.buffer
+    with args.input.open("rb") if standard is None else nullcontext(standard) as stream:
         lines = warned_of_unseen(read_lines(stream), translator.source_tokenizer)
         lines = itertools.islice(lines, begun, None)
-        at_terminal = not args.input and sys.stdin.isatty()
+        at_terminal = standard is not None and sys.stdin is not None and sys.stdin.isatty()
         written = _translated(args, translator, engine, alpha, lines, begun, 1 if at_terminal else CHUNK)
         if args.output:
             _write(args, written, begun)

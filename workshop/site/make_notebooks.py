@@ -51,10 +51,10 @@ METADATA = {
 }
 
 
-RECORDED = re.compile(r'Path\("\.\./(experiments/results/[\w-]+\.json)"\)\.read_text\("utf-8"\)')
+RECORDED = re.compile(r'Path\("\.\./(experiments/results/[\w/-]+\.json)"\)\.read_text\("utf-8"\)')
 # A result that may not be recorded yet, as a chapter asks for it. The formatter may break the line anywhere.
 MAY_BE_RECORDED = re.compile(
-    r'(?P<read>json\.loads\(\s*Path\("\.\./(?P<file>experiments/results/[\w-]+\.json)"\)\.read_text\("utf-8"\)\s*\))'
+    r'(?P<read>json\.loads\(\s*Path\("\.\./(?P<file>experiments/results/[\w/-]+\.json)"\)\.read_text\("utf-8"\)\s*\))'
     r'\s+if\s+Path\(\s*"\.\./(?P=file)"\s*\)\.exists\(\)\s+else\s+None'
 )
 
