@@ -56,9 +56,6 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int):
         super().__init__()
         self.d_model = d_model
-        # Computed when first needed, and anew for a longer sentence, another
-        # precision or device. No buffer: .half() would round it for good.
-        self.table = torch.empty(0, d_model)
 
     def forward(
         self,
@@ -66,16 +63,8 @@ class SinusoidalPositions(nn.Module):
     ) -> Float[Tensor, "length d_model"]:
         """The encodings to add to states of this length, in their precision
         and on their device."""
-        length, table = states.size(1), self.table
         kind = {"dtype": states.dtype, "device": states.device}
-        if torch.compiler.is_compiling() or type(states) is not Tensor:
-            return sinusoids(length, self.d_model, **kind)  # of a traced call
-        same = (table.dtype, table.device) == (states.dtype, states.device)
-        if not same or len(table) < length:
-            with torch.inference_mode(False):  # it may serve in training, too
-                table = sinusoids(2 * length, self.d_model, **kind)
-            self.table = table  # another thread has either this one or its own
-        return table[:length]
+        return sinusoids(states.size(1), self.d_model, **kind)
 
 
 class LearnedPositions(nn.Module):

@@ -1,12 +1,11 @@
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from transformer_lib import positional_encoding, reference, sinusoids
+from transformer_lib import reference, sinusoids
 from transformer_lib.positional_encoding import LearnedPositions, SinusoidalPositions
 
 LENGTH, D_MODEL = 23, 14
@@ -86,23 +85,6 @@ def test_the_layer_gives_the_states_own_precision(dtype):
     assert torch.equal(SinusoidalPositions(D_MODEL)(states), sinusoids(LENGTH, D_MODEL, dtype=dtype))
 
 
-@pytest.mark.paper("pe")
-def test_the_layer_computes_again_for_a_longer_sentence_and_another_precision(monkeypatch):
-    computed = []
-    monkeypatch.setattr(
-        positional_encoding, "sinusoids", lambda *sizes, **kind: computed.append(sizes[0]) or sinusoids(*sizes, **kind)
-    )
-    layer = SinusoidalPositions(D_MODEL)
-    for length, dtype in [(5, torch.float32), (3, torch.float32), (9, torch.float32), (11, torch.float32)]:
-        states = torch.zeros(1, length, D_MODEL, dtype=dtype)
-        assert torch.equal(layer(states), sinusoids(length, D_MODEL))
-    assert computed == [10, 22]
-    assert torch.equal(layer.half()(states.half()), sinusoids(11, D_MODEL, dtype=torch.float16))
-    assert torch.equal(layer.float()(states), sinusoids(11, D_MODEL))
-    assert layer(states.to("meta")).device.type == "meta"
-    assert layer.state_dict() == {}
-
-
 def test_encodings_of_inference_and_of_a_trace_serve_in_training():
     layer = SinusoidalPositions(D_MODEL)
     states = torch.ones(1, 4, D_MODEL, requires_grad=True)
@@ -113,18 +95,6 @@ def test_encodings_of_inference_and_of_a_trace_serve_in_training():
         layer(states)
     (states * layer(states)).sum().backward()
     assert torch.equal(states.grad[0], sinusoids(4, D_MODEL))
-
-
-def test_threads_share_a_layer():
-    layer = SinusoidalPositions(D_MODEL)
-
-    def right(i):
-        dtype = (torch.float32, torch.float64)[i % 2]
-        states = torch.zeros(1, 1 + i % 13, D_MODEL, dtype=dtype)
-        return torch.equal(layer(states), sinusoids(1 + i % 13, D_MODEL, dtype=dtype))
-
-    with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(right, range(300)))
 
 
 def test_a_device_may_be_named():
