@@ -96,6 +96,17 @@ def test_the_queue_survives_a_kill_and_keeps_to_the_code_it_began_with(repositor
     assert queue(repository, "land").returncode == 0
 
 
+def test_a_clone_that_fails_does_not_end_the_slot(repository, monkeypatch, capfd):
+    monkeypatch.setattr(run_queue, "ROOT", repository)
+    monkeypatch.setattr(run_queue, "LIST", repository / "experiments" / "queue.toml")
+    folder = repository.parent / "queue"
+    (folder / "first" / "clone").mkdir(parents=True)  # no repository
+    run_queue.work(folder, cores=1)
+    states = {entry.name: entry.state["state"] for entry in run_queue.entries(folder)}
+    assert states == {"first": "failed", "broken": "failed", "second": "done"}
+    assert "first" in capfd.readouterr().err
+
+
 def test_names_are_checked(tmp_path, monkeypatch):
     monkeypatch.setattr(run_queue, "LIST", tmp_path / "queue.toml")
     for name in ("a/b", "..//x", "a b"):

@@ -119,7 +119,11 @@ def work(folder: Path, cores: int) -> None:
 
     def slot() -> None:
         while (entry := next_entry()) is not None:
-            perform(entry)
+            try:
+                perform(entry)
+            except (OSError, subprocess.CalledProcessError) as error:  # its clone: the other runs go on
+                print(f"{entry.name}: {error}", file=sys.stderr, flush=True)
+                entry.note(state="failed")
 
     slots = [threading.Thread(target=slot) for _ in range(cores)]
     for thread in slots:
