@@ -307,8 +307,9 @@ def test_the_readmes_example_runs(capsys):
 @pytest.mark.slow
 def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
     readme = (ROOT / "README.md").read_text("utf-8").replace("\\\n", "")
-    lines = re.findall(r'^(?:echo "(.*)" \| )?python -m transformer_lib (.*)$', readme, re.MULTILINE)
-    assert [command.split()[0] for _, command in lines] == ["translate", "train", "evaluate", "translate"]
+    lines = re.findall(r'^(?:echo "(.*)" \| )?python -m transformer_lib (.*?)(?: +#.*)?$', readme, re.MULTILINE)
+    commands = ["translate", "train", "evaluate", "translate", "export", "translate"]
+    assert [command.split()[0] for _, command in lines] == commands
     monkeypatch.chdir(tmp_path)
     pairs = [(german, english.upper()) for english, german in number_pairs("val")]
     for name, some in (("train", pairs[:200]), ("test", pairs[200:205]), ("new", pairs[205:207])):
