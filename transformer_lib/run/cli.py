@@ -19,9 +19,9 @@ from ..evaluation import Bleu, chrf, ter
 from .distributed import available_device, process_group
 from .export import add_export
 from .lines import CONTROL, PAPERS_ALPHA, add_options, checked_alpha, loaded, run_translate
-from .run_config import MODELS, RUN_CONFIG, RunConfig
+from .run_config import FINE_TUNING, MODELS, RUN_CONFIG, RunConfig
 from .training_run import read_corpus, restarted, train_translator
-from .translator import MODEL, Translator, WhichWeights, pretrained_names, run_checkpoints
+from .translator import MODEL, Translator, WhichWeights, find_folder, pretrained_names, run_checkpoints
 
 Settings = dict[str, Any]
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -45,9 +45,7 @@ def run_train(args: argparse.Namespace) -> None:
     if (begun or (folder / MODEL).exists()) and not resume:
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     args.data, args.validation = _data(args.data), args.validation and _paths(args.validation)
-    if isinstance(args.data, list) and not resume:
-        _name_languages(args)
-    before = RunConfig.read(folder) if resume else RunConfig(data=args.data or RunConfig.data)
+    before = RunConfig.read(folder) if resume else _begin(args)
     own = {field.name for field in fields(RunConfig)} - {"model", "training", "digest"}
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
     config = before.changed(settings, _model(args.model), _assignments(args.training))
@@ -59,6 +57,20 @@ def run_train(args: argparse.Namespace) -> None:
         warnings.warn(idle, stacklevel=2)
     with process_group(args.device) as device:
         train_translator(folder, config, device, args.minutes, resume)
+
+
+def _begin(args: argparse.Namespace) -> RunConfig:
+    """The settings of a new run, before those of the command line."""
+    if not args.begun_from:
+        if isinstance(args.data, list):
+            _name_languages(args)
+        return RunConfig(data=args.data or RunConfig.data)
+    if not args.data:
+        raise ValueError("--from goes on with a translator on pairs of your own; name them with --data")
+    if args.model or args.tokenizer or args.vocabulary_size:
+        raise ValueError(f"--model, --tokenizer and --vocabulary-size are those of {args.begun_from}; leave them out")
+    base = Translator.untrained(find_folder(args.begun_from))
+    return RunConfig.fine_tuning(args.begun_from, base.model.config, base.source, base.target, args.data)
 
 
 def _name_languages(args: argparse.Namespace) -> None:
@@ -299,6 +311,10 @@ def _add_train(commands: Any, common: argparse.ArgumentParser) -> None:
     learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
     learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
+    begun = f"go on with a finished translator, a folder or one of {', '.join(pretrained_names())}: its tokenizer, a "
+    tuned = f"num_steps={FINE_TUNING.num_steps} rate_factor={FINE_TUNING.rate_factor}"
+    begun += f"low rate ({tuned} warmup_steps={FINE_TUNING.warmup_steps})"
+    learn.add_argument("--from", dest="begun_from", metavar="TRANSLATOR", help=begun)
     paper = "base, the paper's, which needs a GPU"
     assigned: dict[str, Any] = {"nargs": "*", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
     learn.add_argument("--model", **assigned, help=f"small, or fields of TransformerConfig (default: {paper})")

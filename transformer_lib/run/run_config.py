@@ -17,6 +17,8 @@ MODELS = {  # by name: fields of TransformerConfig
     "base": {},
     "small": {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4},  # that a CPU trains in hours
 }
+# Of a finished translator on a few hundred other pairs: of rates four times as high and five times as low, the best.
+FINE_TUNING = TrainingConfig(num_steps=300, batch_tokens=1000, warmup_steps=100, rate_factor=0.05)
 # What a resumed run may change: how far it goes, and what it keeps on the way.
 CHANGEABLE = ("num_steps", "validate_every", "keep_last", "patience")
 
@@ -39,6 +41,7 @@ class RunConfig:
     max_ratio: float = 4.0  # of the ratio of a pair's lengths to its median
     tokenizer: str = ""  # "bpe", "spacy" or "space"; empty: as the corpus needs it
     vocabulary_size: int = 8000  # of bpe, both languages together
+    begun_from: str | None = None  # the translator, by name or folder, whose weights and tokenizer the run began with
     model: Mapping[str, Any] = field(default_factory=dict)  # fields of TransformerConfig
     training: TrainingConfig = TrainingConfig(num_steps=20_000, batch_tokens=4000)  # noqa: RUF009, frozen
     validate_every: int = 200  # steps; a checkpoint is written each time
@@ -61,6 +64,15 @@ class RunConfig:
         if fixed := FIXED_BY_TOKENIZER & self.model.keys():
             raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer and --vocabulary-size; leave it out")
         self.model_config(self.vocabulary_size)
+
+    @classmethod
+    def fine_tuning(
+        cls, begun_from: str, config: TransformerConfig, source: str, target: str, data: Any
+    ) -> "RunConfig":
+        """The settings of a run that goes on with a finished translator's model."""
+        model = {name: value for name, value in asdict(config).items() if name not in FIXED_BY_TOKENIZER}
+        direction = {"source": source, "target": target, "data": data}
+        return cls(begun_from=begun_from, model=model, training=FINE_TUNING, validate_every=20, patience=5, **direction)
 
     def model_config(self, vocabulary_size: int, **sizes: Any) -> TransformerConfig:
         """The model's configuration, for a vocabulary of this size."""

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
@@ -223,7 +224,10 @@ def _prepare(folder: Path, config: RunConfig, device: str, resume: bool) -> Run:
             pairs = read_corpus(config)
             checkpoints.clean()
         torch.manual_seed(config.training.seed)
-        translator = Translator.untrained(folder, device) if pairs is None or resume else new_translator(config, pairs)
+        if pairs is None or resume:
+            translator = Translator.untrained(folder, device)
+        else:
+            translator = Translator.load(config.begun_from) if config.begun_from else new_translator(config, pairs)
         model = translator.model.to(device)
         optimizer = adam(model, config.training)
         scaler = gradient_scaler(config.training.precision, torch.device(device))
@@ -246,6 +250,8 @@ def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpu
     if pairs.shared:
         said += f"\n{pairs.shared:,} of the validation pairs are also trained on, and are no test of what was learned"
         said += "; add --clean to leave them out of training"
+    if config.begun_from:
+        said += lacking(pairs, translator)
     device = next(model.parameters()).device
     parameters = count_parameters(model)
     said += f"\n{parameters} parameters, {device}, {config.training.precision}, {steps_done} steps done"
@@ -256,6 +262,19 @@ def _write(folder: Path, config: RunConfig, translator: Translator, pairs: Corpu
     check_token_counts("training", pairs, encode_once(folder, translator, pairs), model.config, size)
     check_token_counts("validation", pairs.held_out, val_ids, model.config, size)
     return val_ids
+
+
+def lacking(pairs: Iterable[Pair], translator: Translator) -> str:
+    """What the texts have that the translator's vocabulary lacks: how many pairs, and the most frequent by name."""
+    found, counts = 0, Counter[str]()
+    for source, target in pairs:
+        unseen = [*translator.source_tokenizer.unseen(source), *translator.target_tokenizer.unseen(target)]
+        counts.update(unseen)
+        found += bool(unseen)
+    if not found:
+        return ""
+    named = ", ".join(f"{sign!r} ({count})" for sign, count in counts.most_common(10))
+    return f"\n{found:,} of these pairs have what the vocabulary lacks, read as <unk>: {named}"
 
 
 def check_token_counts(
