@@ -22,6 +22,7 @@ from transformer_lib import (
     Transformer,
     TransformerConfig,
     average_checkpoints,
+    beam_hypotheses,
     beam_search,
     causal_mask,
     count_parameters,
@@ -37,7 +38,8 @@ from transformer_lib import (
 from transformer_lib.attention import watch_attention
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
-CONSTANTS = {"BASE", "BIG", "TABLE_3"}
+CONSTANTS = {"BASE", "BIG", "TABLE_3", "__version__"}
+TEXTS = {"Translator"}  # takes sentences: tests/run/test_alignment.py
 # The same draws in every run; no limits of time, since the machine may be busy.
 drawn = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 sizes = st.integers(1, 5)
@@ -45,7 +47,7 @@ sizes = st.integers(1, 5)
 
 def test_every_public_name_is_drawn():
     text = Path(__file__).read_text("utf-8")
-    assert {name for name in transformer_lib.__all__ if f"{name}(" not in text} == CONSTANTS
+    assert {name for name in transformer_lib.__all__ if f"{name}(" not in text} == CONSTANTS | TEXTS
 
 
 @st.composite
@@ -171,7 +173,10 @@ def test_decoding_of_any_model_obeys_its_limit_and_goes_by_the_models_own_logits
     assert 1 <= greedy.size(1) <= limit
     alpha = data.draw(st.sampled_from([0.0, 0.6, 1.0]))
     assert torch.equal(beam_search(model, source, 1, alpha, limit), greedy)
-    best = beam_search(model, source, data.draw(st.integers(2, 4)), alpha, limit)
+    beam_size = data.draw(st.integers(2, 4))
+    best = beam_search(model, source, beam_size, alpha, limit)
+    for row, [first, *_] in zip(best.tolist(), beam_hypotheses(model, source, beam_size, alpha, limit), strict=True):
+        assert row[: len(first.tokens)] == first.tokens
     for found in (greedy, best):
         for row in found.tolist():
             ended = row.index(2) + 1 if 2 in row else len(row)
