@@ -113,9 +113,15 @@ def run(tmp_path, *options):
 @pytest.mark.deep
 def test_the_command_measures_the_peers_that_are_here(tmp_path):
     result, printed, output = run(tmp_path, "--peers", "this", "torch", "marian", "joeynmt")
-    assert {"this", "torch", "marian"} <= set(result["tasks"]["train"]["peers"])
+    trainings = ["train, bucketed", "train, as they come"]
+    assert all({"this", "torch", "marian"} <= set(result["tasks"][task]["peers"]) for task in trainings)
     assert not result["refused"]
-    for task, base in [("train", "torch"), ("greedy", "torch"), ("single", "torch"), ("beam", "marian")]:
+    for task, base in [
+        *((task, "torch") for task in trainings),
+        ("greedy", "torch"),
+        ("single", "torch"),
+        ("beam", "marian"),
+    ]:
         found = result["tasks"][task]
         assert found["base"] == base
         assert found["peers"][base]["ratio"] == {"median": 1.0, "min": 1.0, "max": 1.0}
@@ -123,13 +129,13 @@ def test_the_command_measures_the_peers_that_are_here(tmp_path):
             assert len(peer["rounds"]) == result["work"]["rounds"]
             assert peer["threads"] == 1
             assert peer["median"] == pytest.approx(statistics.median(peer["rounds"]), abs=1e-3)
-    for peer in result["tasks"]["train"]["peers"].values():
+    for peer in (peer for task in trainings for peer in result["tasks"][task]["peers"].values()):
         assert 0.1 < peer["peak_memory_gb"] < 5
     assert {told["target_tokens"] for told in result["about"].values() if "target_tokens" in told} == {
         result["about"]["this"]["target_tokens"]
     }
     assert {"command", "commit", "device", "versions", "date", "seconds"} <= set(result)
-    assert "**Training**" in printed
+    assert "**Training, bucketed batches" in printed
     again = subprocess.run(
         [sys.executable, BENCHMARKS / "run.py", "--table", "--output", output],
         capture_output=True,
