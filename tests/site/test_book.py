@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shlex
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +20,7 @@ from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
 from workshop.site.address import configured
 from workshop.site.book_index import parts_of_book, read_page
-from workshop.site.measure import code, end_of, prose_before, shown
-from workshop.site.myst_blocks import walk
+from workshop.site.myst_blocks import blocks, walk
 from workshop.site.plain_markdown import drawn, whole_book
 from workshop.site.tables import defect_table
 
@@ -32,6 +32,9 @@ CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRO
 ALL = CHAPTERS + OTHER_PAGES
 WITH_EXERCISES = CHAPTERS + OTHER_PAGES[:2]
 PUBLIC = {name for name in transformer_lib.__all__ if name.islower()}
+OF_EXERCISES = {"check", "hidden-check", "solution", "wrong-answer"}
+VERBATIM = {"code-cell", "code-block", "literalinclude", "math", "raw"}
+FOLDED = {"hide-input", "hide-cell", "remove-input", "remove-cell"} | OF_EXERCISES
 
 
 @cache
@@ -47,6 +50,28 @@ def page(path):
 @cache
 def code_cells(path):
     return [block for block in page(path).blocks if block.name == "code-cell"]
+
+
+def tags(cell):
+    return set(cell.options.get("tags") or [])
+
+
+def shown(found):
+    """The blocks that a reader sees without unfolding anything, those inside boxes too."""
+    for block in found:
+        if block.name != "dropdown" and not re.search(r"\b(dropdown|toggle)\b", str(block.options.get("class", ""))):
+            yield block
+            if block.kind == "directive" and block.name not in VERBATIM:
+                yield from shown(blocks(block.body, block.body_line))
+
+
+def shown_before_the_exercises(page):
+    """What a reader sees before the exercises or, where a page has none, before the last box."""
+    lines = text(page.path).splitlines()
+    end = next((i for i, line in enumerate(lines, 1) if line in {"## Exercises", "## To take away"}), len(lines) + 1)
+    for block in shown(page.blocks):
+        if block.line < end:
+            yield replace(block, body=block.body[: end - block.line])
 
 
 def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
@@ -114,6 +139,20 @@ def test_exercises_are_whole_and_take_the_minutes_that_the_box_says():
 def test_a_chapter_asserts_its_claims():
     asserts = {path.stem: sum(cell.text.count("assert ") for cell in code_cells(path)) for path in WITH_EXERCISES}
     assert {name: n for name, n in asserts.items() if n < 10} == {}, "ten, those of hidden checks among them"
+
+
+def test_a_reader_meets_no_assert():
+    unread = OF_EXERCISES | {"book-only"}  # a folded cell is unfolded, and a hidden one stands in the notebook
+    cells = [(path.stem, cell) for path in ALL for cell in code_cells(path) if not unread & tags(cell)]
+    found = [f"{name}, line {cell.line}" for name, cell in cells if re.search(r"^\s*assert\b", cell.text, re.MULTILINE)]
+    assert not found, "move it into a cell with the tags remove-cell and book-only, or into a test"
+
+
+def test_each_loop_of_the_reference_is_listed_once():
+    everything = [block for plain in whole_book().values() for block in walk(plain.page.blocks)]
+    listed = [str(block.options.get("pyobject")) for block in everything if block.argument.endswith("/reference.py")]
+    assert listed
+    assert len(listed) == len(set(listed)), "link to the chapter that lists the loop already"
 
 
 def test_a_chapter_never_defines_what_the_library_defines():
@@ -186,7 +225,8 @@ def test_no_word_of_the_glossary_is_used_before_it_is_explained():
     assert not [word for word, place in words.items() if place not in book and place not in labels]
     early, known = [], set()
     for name in [name for name in book if name not in FRONT]:
-        prose = prose_before(book[name].page)
+        before = shown_before_the_exercises(book[name].page)
+        prose = "\n".join(block.text for block in before if block.kind == "text")
         known |= {word for word, place in words.items() if name in (place, place in labels and labels[place].page)}
         for word, place in words.items():
             used, explained = first_use(word, prose), explanation(word, place, prose)
@@ -226,8 +266,8 @@ def test_no_function_is_used_before_the_chapter_that_explains_it():
                 explained.setdefault(str(block.options.get("pyobject")).split(".")[0], order[name])
     for name, plain in book.items():
         imported = library_names(block for block in walk(plain.page.blocks) if block.name == "code-cell")
-        before = [block for block in shown(plain.page.blocks) if block.line < end_of(plain.page)]
-        visible = [code(block, plain) for block in before if block.name == "code-cell"]
+        before = shown_before_the_exercises(plain.page)
+        visible = [block.text for block in before if block.name == "code-cell" and not FOLDED & tags(block)]
         used = {node.id for source in visible for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
         early |= {(name, one) for one in used & imported if explained.get(one, 0) > order[name]}
     assert early <= BOXES.keys(), "show it first, or name in BOXES why the reader can take it as it is"
