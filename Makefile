@@ -140,17 +140,15 @@ projects: env ## Write the two projects for students into assignments/projects (
 
 release: env ## Commit and tag a version, VERSION=0.2.0; `git push --follow-tags` then publishes it
 	@test -n "$(VERSION)" || { echo "Name the version: make release VERSION=0.2.0"; exit 2; }
-	@git diff --quiet HEAD || { echo "Commit your changes first."; exit 2; }
-	$(PY) -m workshop.site.release begin "$(VERSION)"
-	$(PY) -m workshop.site.make_notebooks
-	git commit --quiet --all --message "Version $(VERSION)"
-	git tag --annotate "v$(VERSION)" --message "Version $(VERSION)"
-	$(PY) -m workshop.site.release after
+	$(PYTHON) -m venv _build/bump
+	_build/bump/bin/python -m pip install --quiet "bump-my-version>=1.3"
+	_build/bump/bin/bump-my-version bump --new-version "$(VERSION)"
+	perl -pi -e 's/^  branch: \Kv.*/main/' _config.yml
 	$(PY) -m workshop.site.make_notebooks
 	git commit --quiet --all --message "After version $(VERSION)"
 
 release-dry-run: env ## Pack what a release publishes into _build/release, from the built site; publish nothing
-	@$(PY) -m workshop.site.release collect
+	@$(PY) -m workshop.site.release
 
 clean: ## Remove what the commands built, but not the environment
 	rm -rf _build build assignments .pytest_cache .ruff_cache .hypothesis
