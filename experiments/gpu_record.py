@@ -106,7 +106,7 @@ def _resumed(clock: Clock) -> dict[str, Any]:
         optimizer = adam(model, settings)
         if steps_done:
             load_checkpoint(path, model, optimizer)
-        for record in train(model, optimizer, batches, settings, steps_done):
+        for record in train(model, optimizer, batches[steps_done:], settings, steps_done):
             if record.step_num == steps:
                 save_checkpoint(path, model, optimizer, steps)
                 break

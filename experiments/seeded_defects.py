@@ -77,7 +77,8 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
         done, loss = 0, math.nan
         while done < settings.num_steps:
             with record_attention(model):
-                for record in train(model, optimizer, epochs(train_ids, model.config, settings), settings, done):
+                batches = epochs(train_ids, model.config, settings, skip=done * settings.accumulate)
+                for record in train(model, optimizer, batches, settings, done):
                     done, loss = record.step_num, record.loss_nats_per_token
                     if done in files:
                         save_checkpoint(files[done], model, optimizer, done)

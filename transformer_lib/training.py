@@ -13,10 +13,10 @@ from torch.amp.grad_scaler import GradScaler
 
 from .config import TrainingConfig, TransformerConfig, check_positive
 from .data.batches import Batch, Ids, batch_plan, check_special_ids, make_batch
+from .distributed import gradient_sync, processes, replica, sum_over_processes
 from .fast import token_losses
 from .precision import autocast, gradient_scaler
 from .r_drop import r_drop_loss
-from .run.distributed import gradient_sync, processes, replica, sum_over_processes
 from .shapes import Scalar
 from .transformer import Transformer
 
@@ -99,9 +99,9 @@ def train(
     out these batches.
 
     Args:
-        batches: from the first step on, in the same order in every run and
-            every process.
-        steps_done: updates already made; their batches are skipped.
+        batches: of the steps to come, in the same order in every run and
+            every process; for a resumed run `epochs` skips the others.
+        steps_done: updates already made.
         scaler: of the loss in fp16, to be saved with the optimizer; None: a
             new one. After an overflow the update is tried again at half the
             scale.
@@ -126,7 +126,6 @@ def train(
     forward = parallel
     if config.compile:
         forward = torch.compile(parallel, dynamic=True)
-    batches = itertools.islice(batches, steps_done * config.accumulate, None)
     batches = (check_special_ids(batch, model.config) for batch in batches)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()

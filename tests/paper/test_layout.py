@@ -15,7 +15,7 @@ PACKAGE = Path(transformer_lib.__file__).parent
 # A file may import from those above it, never from those below.
 ORDER = (
     "shapes config masks positional_encoding embeddings loss fast attention layers transformer cache "
-    "run.seals run.checkpoints run.quantization precision data r_drop run.run_config run.distributed training "
+    "run.seals run.checkpoints run.quantization precision data r_drop run.run_config distributed training "
     "decoding run.translation evaluation attention_maps plots run.alignment run.translator interop run.metrics "
     "run.training_run run.export run.lines run.cli"
 ).split()

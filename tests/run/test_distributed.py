@@ -14,10 +14,10 @@ import torch
 from forked_training import small_corpus, train_together
 from safetensors.torch import load_file
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig, reference
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, distributed, reference
 from transformer_lib.data import make_batch
-from transformer_lib.run import distributed, training_run
-from transformer_lib.run.distributed import gradient_sync, processes, replica, sum_over_processes
+from transformer_lib.distributed import gradient_sync, processes, replica, sum_over_processes
+from transformer_lib.run import training_run
 from transformer_lib.run.run_config import RunConfig
 from transformer_lib.training import adam, train
 

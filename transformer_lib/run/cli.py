@@ -15,8 +15,8 @@ from ..config import check_positive
 from ..data.corpora import CORPORA, check_corpus, load_pairs
 from ..data.own_corpus import Pair, TextPairs
 from ..decoding import Alpha, check_alpha
+from ..distributed import available_device, process_group
 from ..evaluation import Bleu, chrf, ter
-from .distributed import available_device, process_group
 from .export import add_export
 from .lines import CONTROL, PAPERS_ALPHA, add_options, checked_alpha, loaded, run_translate
 from .run_config import FINE_TUNING, MODELS, RUN_CONFIG, RunConfig

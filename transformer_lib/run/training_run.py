@@ -24,17 +24,17 @@ from filelock import FileLock, Timeout
 from torch.amp.grad_scaler import GradScaler
 
 from ..config import TrainingConfig, TransformerConfig
-from ..data.batches import Batch, Ids, in_background, make_batch, token_batches, token_counts
+from ..data.batches import Batch, Ids, in_background, token_batches, token_counts
 from ..data.corpora import load_pairs
 from ..data.encoded_pairs import EncodedPairs
 from ..data.own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus, Limits, Pair, Sides, TextPairs
 from ..data.tokenizers import train_tokenizer
+from ..distributed import broadcast, processes, rank_0_first
 from ..evaluation import perplexity
 from ..precision import chosen_precision, gradient_scaler
 from ..training import DIVERGED, StepRecord, adam, epochs, train
 from ..transformer import Transformer, count_parameters
 from .checkpoints import RunCheckpoints, write_file
-from .distributed import broadcast, processes, rank_0_first
 from .metrics import Metrics
 from .run_config import RunConfig
 from .seals import check_regular
@@ -199,10 +199,9 @@ def _summary(folder: Path, run: Run, metrics: Metrics, num_steps: int) -> str:
 
 
 def _batches(run: Run, training: TrainingConfig) -> Iterator[Batch]:
-    """All batches from the first step on. `train` skips those of the steps done: an empty one in place of each."""
-    skipped = run.steps_done * training.accumulate
-    rest = epochs(run.train_ids, run.translator.model.config, training, skipped)
-    return itertools.chain(itertools.repeat(make_batch([([], [])]), skipped), in_background(rest))
+    """The batches of the steps to come."""
+    done = run.steps_done * training.accumulate
+    return in_background(epochs(run.train_ids, run.translator.model.config, training, skip=done))
 
 
 def _held_out_perplexity(run: Run, batch_tokens: int, record: StepRecord) -> float:
