@@ -9,7 +9,6 @@ SUBMISSIONS ?=
 CHAPTER ?=
 OUT ?= grades
 VERSION ?=
-NAME ?=
 PY := .venv/bin/python
 # Each worker of the tests takes one core: two that take both wait for each other. The deep tests do without the checks
 # of shapes (pyproject.toml).
@@ -26,9 +25,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book pdf epub serve test test-deep test-fast mutants check bench record format \
-	notebooks lab live assignments grade mark fonts lock colab-check projects slides release release-dry-run clean \
-	distclean
+.PHONY: help env grading-env book pdf serve lab test test-deep check notebooks assignments grade mark lock bench release clean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -48,9 +45,6 @@ book: env ## Build the whole site from nothing, executing every page, into _buil
 pdf: env ## Print the built site as one PDF and offer it on the pages; needs Chromium (make book pdf)
 	@$(PY) -m workshop.site.make_pdf
 
-epub: env ## Make an EPUB of the built site and offer it on the pages; needs Chromium (make book pdf epub)
-	@$(PY) -m workshop.site.make_epub
-
 serve: ## Show the site at http://127.0.0.1:8000 (another port: PORT=9000)
 	@test -f _build/html/index.html || $(MAKE) --no-print-directory book
 	@echo "The book is at http://127.0.0.1:$(PORT)/ until Ctrl-C."
@@ -68,28 +62,14 @@ test: grading-env ## Run the tests (one file, one test: ARGS="tests/paper/test_m
 test-deep: grading-env ## Run the rest: kills, processes, whole environments, every chapter through nbgrader
 	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal --jaxtyping-packages= -m deep $(ARGS)
 
-test-fast: env ## Run the tests that take no more than a few seconds each
-	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not deep" $(ARGS)
-
-mutants: env ## Plant a sample of small faults, one at a time: how many do the tests notice? (hours; ARGS="--survivors")
-	$(PY) experiments/mutants.py $(ARGS)
-
 check: env ## Check style, types and notebooks; change nothing
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m basedpyright
 	$(PY) -m workshop.site.make_notebooks --check
 
-format: env ## Put the code into the project's format
-	$(PY) -m ruff check --fix .
-	$(PY) -m ruff format .
-
 notebooks: env ## Write notebooks/ anew from the chapters
 	$(PY) -m workshop.site.make_notebooks
-
-live: env ## Export what runs in the reader's browser: the translators (ARGS=name: one), and the steps of training
-	$(PY) -m workshop.site.export_onnx $(ARGS)
-	$(if $(ARGS),,$(PY) -m workshop.site.export_training)
 
 assignments: grading-env ## Write assignments/: for students, for instructors, rubrics (some: ARGS="attention masks")
 	@$(PY) -m workshop.course.make_assignments $(ARGS)
@@ -103,17 +83,6 @@ grade: grading-env ## Grade a folder: SUBMISSIONS=folder [CHAPTER=attention] [OU
 mark: grading-env ## Mark written answers in the browser, in nbgrader's form; then `make grade` again [OUT=grades]
 	@.venv-grading/bin/python -m workshop.course.mark "$(OUT)" $(ARGS)
 
-# With `npm install --ignore-scripts` and `pip install brotli`. Other letters come from the reader's own fonts.
-LITERATA := node_modules/@fontsource-variable/literata/files/literata-latin-wght
-SUBSET := --unicodes=20-7E --text='äöüÄÖÜßéèáàçñ§°²³·×½«»–—‘’“”„…−' --no-hinting --desubroutinize --flavor=woff2
-SUBSET += --layout-features=kern,liga,calt,ccmp,mark,mkmk
-fonts: env ## Cut the book's font from node_modules to the letters and weights that the pages use
-	@mkdir -p _build
-	$(PY) -m fontTools.varLib.instancer $(LITERATA)-normal.woff2 wght=400:650 --output _build/normal.ttf
-	$(PY) -m fontTools.varLib.instancer $(LITERATA)-italic.woff2 wght=400 --output _build/italic.ttf
-	$(PY) -m fontTools.subset _build/normal.ttf $(SUBSET) --output-file=book/_static/fonts/literata.woff2
-	$(PY) -m fontTools.subset _build/italic.ttf $(SUBSET) --output-file=book/_static/fonts/literata-italic.woff2
-
 lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` and `make book`
 	$(PYTHON) -m venv --clear _build/lock
 	_build/lock/bin/python -m pip install --quiet uv
@@ -125,19 +94,6 @@ bench: ## Measure this library beside its peers, in an environment of their own 
 	@$(PYTHON) workshop/environment/make_env.py --bench
 	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
 
-record: env ## Run an experiment again and record its result: NAME=parsing (hours; ARGS="--seeds 0")
-	@test -f "experiments/$(NAME).py" || { echo "Name a program of experiments/: make record NAME=parsing"; exit 2; }
-	$(PY) experiments/$(NAME).py $(ARGS)
-
-colab-check: env ## Run the notebooks as Colab would, in an empty folder (newest versions: ARGS="--bounds newest")
-	$(PY) -m workshop.site.colab_check $(ARGS)
-
-slides: grading-env ## Make a deck of slides for each part of the built book, into _build/slides
-	@$(PY) -m workshop.site.make_slides $(ARGS)
-
-projects: env ## Write the two projects for students into assignments/projects (other bugs: ARGS="--seed 7")
-	@$(PY) -m workshop.course.make_projects $(ARGS)
-
 release: env ## Commit and tag a version, VERSION=0.2.0; `git push --follow-tags` then publishes it
 	@test -n "$(VERSION)" || { echo "Name the version: make release VERSION=0.2.0"; exit 2; }
 	$(PYTHON) -m venv _build/bump
@@ -147,12 +103,6 @@ release: env ## Commit and tag a version, VERSION=0.2.0; `git push --follow-tags
 	$(PY) -m workshop.site.make_notebooks
 	git commit --quiet --all --message "After version $(VERSION)"
 
-release-dry-run: env ## Pack what a release publishes into _build/release, from the built site; publish nothing
-	@$(PY) -m workshop.site.release
-
-clean: ## Remove what the commands built, but not the environment
+clean: ## Remove what the commands built, but not the environments (rm -rf .venv*)
 	rm -rf _build build assignments .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.venv*/*' -prune -exec rm -rf {} +
-
-distclean: clean ## Remove the environment too
-	rm -rf .venv .venv-bench .venv-grading *.egg-info

@@ -128,7 +128,7 @@ def test_the_recorded_hypotheses_give_the_recorded_scores(path):
 
 
 def test_two_systems_are_compared_on_the_recorded_translations():
-    """A run that is trained again must be compared again: `make record NAME=compare_systems`."""
+    """A run that is trained again must be compared again: `python experiments/compare_systems.py`."""
     runs = json.loads((RESULTS / "multi30k_recipe.json").read_text("utf-8"))["runs"]
     compared = json.loads((RESULTS / "compare_systems.json").read_text("utf-8"))["comparisons"]
     recorded = {

@@ -24,7 +24,7 @@ def test_each_sentence_counts_at_the_length_of_its_reference():
 
 
 def test_the_whole_has_the_recorded_scores():
-    """A run or a translator that is trained again must be counted again: `make record NAME=sentence_length`."""
+    """A run or a translator that is trained again must be counted again: `python experiments/sentence_length.py`."""
     runs = json.loads((RESULTS / f"{RECORDED}.json").read_text("utf-8"))["runs"]
     wanted = {
         (run["direction"], run["seed"], split): found[run["chosen"]]["cased"]

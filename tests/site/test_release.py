@@ -169,7 +169,7 @@ def test_a_packed_folder_has_the_same_bytes_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("missing", "remedy"),
-    [("index.html", "make book pdf epub"), (release.PDF, "make pdf"), (release.EPUB, "make epub")],
+    [("index.html", "make book"), (release.PDF, "make pdf"), (release.EPUB, "make_epub")],
 )
 def test_a_site_that_is_not_whole_is_not_packed(tmp_path: Path, missing: str, remedy: str) -> None:
     site = small_site(tmp_path / "site", "text")

@@ -343,7 +343,7 @@ def main() -> None:
         "--key",
         type=Path,
         default=ROOT / "assignments" / "projects" / f"{BUGS}-key.json",
-        help="of the planted bugs, as `make projects` wrote it (default: the last one)",
+        help="of the planted bugs, as make_projects wrote it (default: the last one)",
     )
     parser.add_argument("--marks", type=Path, default=Path("marks.csv"))
     parser.add_argument("--seconds", type=float, default=60, help="for each test, at most")

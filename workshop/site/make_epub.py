@@ -1,6 +1,7 @@
 """Make an EPUB of the built site, and offer it for download on the pages.
 
-    make book epub
+    make book
+    .venv/bin/python -m workshop.site.make_epub
 
 Needs Chromium or Chrome, as `make pdf` does; where epubcheck is installed, it validates the file. Each chapter is
 opened as a reader's browser would show it, in the light scheme and without solutions. Its formulas become MathML, its

@@ -54,8 +54,8 @@ def build_package(root: Path, out: Path) -> None:
 def collect(site: Path, out: Path) -> list[Path]:
     """Put everything that a release publishes into a new folder, with its notes and a list of sha256 sums."""
     if not (site / "index.html").exists():
-        raise ValueError(f"{site} holds no site: run `make book pdf epub` first")
-    for name, command in ((PDF, "make pdf"), (EPUB, "make epub")):
+        raise ValueError(f"{site} holds no site: run `make book` first")
+    for name, command in ((PDF, "make pdf"), (EPUB, ".venv/bin/python -m workshop.site.make_epub")):
         if not (site / name).exists():
             raise ValueError(f"{site} holds no {name}: run `{command}` first")
     shutil.rmtree(out, ignore_errors=True)
