@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -334,9 +335,10 @@ def test_the_table_of_seeded_defects(convert: Convert) -> None:
     assert f"| lost {code} | `return` → `pass` | – | – | – | {test} |" in text
 
 
-def test_a_recorded_result_is_written_into_the_notebook(convert: Convert) -> None:
-    read = 'Path("../experiments/results/seeded_defects.json").read_text("utf-8")'
-    [(kind, source)] = convert(f"```{{code-cell}}\nimport json\nfound = json.loads({read})\n```")
+@pytest.mark.parametrize("text", ['.read_text("utf-8")', '.read_text(\n        "utf-8"\n    )'])
+def test_a_recorded_result_is_written_into_the_notebook(convert: Convert, text: str) -> None:
+    read = f'Path("../experiments/results/seeded_defects.json"){text}'
+    [(kind, source)] = convert(f"```{{code-cell}}\nimport json\nfound = json.loads(\n    {read}\n)\n```")
     assert kind == "code"
     assert "experiments" not in source
     names: dict[str, Any] = {}
@@ -349,18 +351,27 @@ def test_a_result_that_is_not_recorded_yet_stays_a_file_to_look_for(convert: Con
     assert convert(f"```{{code-cell}}\nfound = {read}\n```") == [("code", f"found = {read}")]
 
 
-@pytest.mark.parametrize("layout", ["{0} if {1} else None", "(\n    {0}\n    if {1}\n    else None\n)"])
+@pytest.mark.parametrize(
+    "layout", ['json.loads({0}.read_text("utf-8"))', 'json.loads(\n    {0}.read_text(\n"utf-8"\n))']
+)
 @pytest.mark.parametrize(("name", "recorded"), [("seeded_defects", RECORDED), ("on_a_gpu", None)])
 def test_a_result_that_is_not_yet_recorded_is_none_in_the_notebook(
     convert: Convert, layout: str, name: str, recorded: Any
 ) -> None:
     path = f'Path("../experiments/results/{name}.json")'
-    read = layout.format(f'json.loads({path}.read_text("utf-8"))', f"{path}.exists()")
+    read = f"(\n    {layout.format(path)}\n    if {path}.exists()\n    else None\n)"
     [(_, source)] = convert(f"```{{code-cell}}\nimport json\nfound = {read}\n```")
     assert "experiments" not in source
     names: dict[str, Any] = {}
     exec(source, names)
     assert names["found"] == recorded
+
+
+@pytest.mark.parametrize("width", [80, 81])
+def test_a_line_of_code_that_a_page_would_cut_is_an_error(convert: Convert, width: int) -> None:
+    code = f"x = {'y + ' * 18}".ljust(width - 1, "z") + "z"
+    with pytest.raises(PageError, match=r"81 columns.*80") if width > 80 else nullcontext():
+        assert convert(f"```{{code-cell}}\n{code}\n```") == [("code", code)]
 
 
 def test_the_list_of_references_is_left_out(convert: Convert) -> None:

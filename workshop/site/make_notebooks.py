@@ -22,6 +22,7 @@ from workshop.site.myst_blocks import Block, PageError
 from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
+WIDTH = 80  # columns of code that a page shows beside both of its bars
 BOOK_ONLY = "book-only"  # the tag of a cell that belongs to the book and to no notebook
 INSTALL = """\
 # Where the book's package is missing, as on Colab, install it. Packages that are already there stay as they are.
@@ -51,10 +52,12 @@ METADATA = {
 }
 
 
-RECORDED = re.compile(r'Path\("\.\./(experiments/results/[\w/-]+\.json)"\)\.read_text\("utf-8"\)')
-# A result that may not be recorded yet, as a chapter asks for it. The formatter may break the line anywhere.
+# The formatter may break the line anywhere.
+RECORDED = re.compile(r'Path\(\s*"\.\./(experiments/results/[\w/-]+\.json)"\s*\)\.read_text\(\s*"utf-8"\s*\)')
+# A result that may not be recorded yet, as a chapter asks for it.
 MAY_BE_RECORDED = re.compile(
-    r'(?P<read>json\.loads\(\s*Path\("\.\./(?P<file>experiments/results/[\w/-]+\.json)"\)\.read_text\("utf-8"\)\s*\))'
+    r'(?P<read>json\.loads\(\s*Path\(\s*"\.\./(?P<file>experiments/results/[\w/-]+\.json)"\s*\)'
+    r'\.read_text\(\s*"utf-8"\s*\)\s*\))'
     r'\s+if\s+Path\(\s*"\.\./(?P=file)"\s*\)\.exists\(\)\s+else\s+None'
 )
 
@@ -134,6 +137,9 @@ class Converter:
         self.pending = []
 
     def _code(self, block: Block) -> None:
+        for number, text in enumerate(block.body, block.body_line):
+            if len(text) > WIDTH and " " in text.strip():
+                raise self.plain.error(number, f"{len(text)} columns of code; wrap the line at {WIDTH}")
         tags = block.options.get("tags") or []
         if BOOK_ONLY not in tags:
             metadata = {"tags": tags} if tags else {}
