@@ -61,10 +61,10 @@ def masked_softmax(scores: Weights, mask: Mask | None = None) -> Weights:
     if mask is None:
         return scores.softmax(dim=-1)
     check_mask(mask, scores.shape)
-    # exp(-∞) = 0 in every precision.
+    # exp(-∞) = 0 in every precision. On the way back this gives a hidden
+    # score the derivative 0, even where the softmax is NaN.
     weights = scores.masked_fill(~mask, -math.inf).softmax(dim=-1)
-    # The softmax of a row of nothing but -∞ is NaN. This makes it zeros,
-    # in the value and in the gradient.
+    # The softmax of a row of nothing but -∞ is NaN; here it becomes zeros.
     return weights.masked_fill(~mask, 0.0)
 
 

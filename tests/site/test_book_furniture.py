@@ -52,6 +52,18 @@ def test_folded_code_says_what_it_makes() -> None:
     assert said == [*(f"Code of this {what}" for what in whats), "as it was"]
 
 
+def test_a_wrong_answer_folds_to_its_mistake() -> None:
+    tree = new_document("page", get_default_settings())
+    sources = "x = 3  # doubles the b\ny = 1  # not this", "x = '#AT#'"
+    for source in sources:
+        folded = nodes.container(hide_mode="all", classes=["cell", "tag_wrong-answer"])
+        folded += nodes.literal_block(source, source)
+        tree += folded
+    book_folds.name_folds(None, tree)  # type: ignore[arg-type]
+    said = [part["prompt_show"] for part in tree.findall(nodes.container)]
+    assert said == ["A wrong answer: doubles the b", "A wrong answer, and what the check says"]
+
+
 # ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

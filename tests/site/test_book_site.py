@@ -122,10 +122,13 @@ def test_the_committed_browser_libraries_are_those_that_were_checked_in() -> Non
     assert vendor_js.SOURCE_MAP.search((vendor_js.VENDOR / "vega-lite.min.js").read_bytes()) is None
 
 
-def test_the_code_of_every_check_is_folded() -> None:
+def test_the_code_of_every_check_and_every_wrong_answer_is_folded() -> None:
     page = (ROOT / "book" / "attention.md").read_text("utf-8")
-    assert book_site.folded_checks(page).count("hide-input") == page.count("hide-input") + page.count("[check]")
+    folded = book_site.folded_checks(page)
+    assert folded.count("hide-input") == page.count("hide-input") + page.count("[check]")
+    assert folded.count("[wrong-answer, hide-cell]") == page.count("[wrong-answer]")
     assert page.count("[check]") >= 4
+    assert page.count("[wrong-answer]") >= 8
 
 
 def test_no_two_papers_are_cited_by_one_name() -> None:

@@ -1,4 +1,6 @@
-"""The line that stands for folded code: it says what the code makes."""
+"""The line that stands for folded code: it says what the code makes, or which mistake a wrong answer makes."""
+
+import re
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -15,8 +17,17 @@ def made_by(cell: nodes.container) -> str:
     return "this output" if is_shown else "this step"
 
 
+def mistake(cell: nodes.container) -> str:
+    """The line of a wrong answer: its first comment, where it has one."""
+    source = next((part.astext() for part in cell.findall(nodes.literal_block)), "")
+    comment = re.search(r"(?:^|  )# (.+)", source, re.MULTILINE)
+    return f"A wrong answer: {comment[1]}" if comment else "A wrong answer, and what the check says"
+
+
 def name_folds(_app: Sphinx, doctree: nodes.document) -> None:
     for cell in doctree.findall(nodes.container):
         if cell.get("hide_mode") == "input":
             what = made_by(cell)
             cell["prompt_show"], cell["prompt_hide"] = f"Code of {what}", f"Hide the code of {what}"
+        elif cell.get("hide_mode") == "all" and "tag_wrong-answer" in cell["classes"]:
+            cell["prompt_show"] = cell["prompt_hide"] = mistake(cell)

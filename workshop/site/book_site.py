@@ -126,12 +126,16 @@ def without_solutions(text: str) -> str:
 
 
 def folded_checks(text: str) -> str:
-    """The source of a page with the code of the checks folded: on a phone it would fill several screens."""
-    return text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
+    """The source of a page with the code of the checks folded, and each wrong answer folded to one line.
+
+    On a phone they would fill several screens.
+    """
+    folded = text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
+    return folded.replace("\n:tags: [wrong-answer]\n", "\n:tags: [wrong-answer, hide-cell]\n")
 
 
 def prepared(text: str, with_solutions: bool) -> str:
-    """The source of a page as it is read: its checks folded; for a course that keeps its solutions, without those."""
+    """The source of a page as it is read: folded; for a course that keeps its solutions, without those."""
     folded = folded_checks(text)
     return folded if with_solutions else without_solutions(folded)
 
