@@ -1,29 +1,10 @@
 """A step with the cache gives what the whole decoder gives."""
 
-from dataclasses import replace
-
 import pytest
 import torch
+from tiny_models import SOURCE, VARIANTS, model
 
-from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.cache import LayerCache, start_decoding
-
-TINY = TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, p_drop=0.3)
-SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
-VARIANTS = [
-    {},
-    {"num_layers": 2, "norm_order": "pre"},
-    {"positions": "learned", "max_positions": 12, "attention_bias": True},
-    {"tied_output": False, "output_bias": True, "source_vocabulary_size": 12},
-    {"bos_id": 0, "final_norm": True},
-]
-
-
-def model(**changes):
-    m = Transformer(replace(TINY, **changes)).double()
-    for p in m.parameters():
-        p.data += 0.5 * torch.randn_like(p)
-    return m
 
 
 @pytest.mark.paper("decode")

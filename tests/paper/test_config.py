@@ -69,7 +69,7 @@ def test_a_bad_training_setting_is_named_with_its_limit(setting, message):
 def test_an_unknown_key_is_named_with_the_nearest_known_one():
     with pytest.raises(ValueError, match="num_heads"):
         config_from_dict(TransformerConfig, {"vocabulary_size": 10, "num_head": 4})
-    with pytest.raises(ValueError, match="unknown key 'xyz' for TrainingConfig; known keys: num_steps"):
+    with pytest.raises(ValueError, match="num_steps"):
         config_from_dict(TrainingConfig, {"xyz": 1})
 
 

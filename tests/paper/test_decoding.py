@@ -1,41 +1,14 @@
 import inspect
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from tiny_models import SOURCE, TINY, VARIANTS, model
 
-from transformer_lib import (
-    Transformer,
-    TransformerConfig,
-    beam_search,
-    greedy_decode,
-    record_attention,
-    reference,
-)
+from transformer_lib import beam_search, greedy_decode, record_attention, reference
 from transformer_lib.cache import DecoderCache, start_decoding
 from transformer_lib.decoding import beam_hypotheses, hypothesis_attention, length_penalty
 from transformer_lib.transformer import evaluation_mode
-
-TINY = TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, p_drop=0.3)
-SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
-
-
-def model(**changes):
-    m = Transformer(replace(TINY, **changes)).double()
-    for p in m.parameters():
-        p.data += 0.5 * torch.randn_like(p)
-    return m
-
-
-VARIANTS = [
-    {},
-    {"num_layers": 2, "norm_order": "pre"},
-    {"positions": "learned", "max_positions": 12, "attention_bias": True},
-    {"tied_output": False, "output_bias": True, "source_vocabulary_size": 12},
-    {"bos_id": 0, "final_norm": True},
-]
-
 
 ROLES = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
 
@@ -47,11 +20,6 @@ def likely_to_end(m):
         last.weight *= 0.3
         last.bias *= 0.3
     return m
-
-
-def end(rows):
-    """Each row up to and with its <eos> (2)."""
-    return [row[: row.index(2) + 1] if 2 in row else row for row in rows]
 
 
 @pytest.mark.paper("decode")
@@ -151,20 +119,6 @@ def test_a_beam_that_drops_nothing_finds_the_best_of_all_sentences(alpha):
 
 
 @pytest.mark.paper("decode")
-@pytest.mark.usefixtures("unchecked")  # a check of shapes at each step would take most of the time
-def test_four_candidates_find_what_greedy_decoding_misses():
-    gains = []
-    for seed in range(10):
-        torch.manual_seed(seed)
-        m = likely_to_end(model())
-        one = beam_hypotheses(m, SOURCE, 1, 0.0, 9)
-        four = beam_hypotheses(m, SOURCE, 4, 0.0, 9)
-        gains += [f[0].log_probability - o[0].log_probability for o, f in zip(one, four, strict=True)]
-    assert max(gains) > 0.1
-    assert sum(gain > 0 for gain in gains) > sum(gain < 0 for gain in gains)  # no law, but the rule
-
-
-@pytest.mark.paper("decode")
 def test_a_larger_alpha_chooses_longer_sentences():
     lengths = []
     for alpha in (0.0, 0.6, 3.0):
@@ -213,15 +167,8 @@ def test_a_beams_sentence_does_not_depend_on_its_neighbours(beam_size):
     assert [[h.tokens for h in row] for row in backwards[::-1]] == [[h.tokens for h in row] for row in together]
 
 
-def test_a_sentence_does_not_depend_on_its_neighbours():
-    m = model()
-    together = greedy_decode(m, SOURCE, max_length=9).tolist()
-    for row, source in zip(end(together), SOURCE, strict=True):
-        alone = greedy_decode(m, source[source != 0][None], max_length=9).tolist()[0]
-        assert end([alone])[0] == [token for token in row if token != 0]
-
-
 @pytest.mark.paper("decode")
+@pytest.mark.usefixtures("unchecked")  # a check of shapes at each step would take most of the time
 def test_the_limit_is_the_input_length_plus_50():
     m = model()
     with torch.no_grad():
@@ -271,45 +218,37 @@ def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
             own, cross = (found[f"decoder.{layer}.{role}"] for role in ("self", "cross"))
             torch.testing.assert_close(own[:, :, i, : i + 1], step[f"decoder.{layer}.self"][:, :, 0])
             torch.testing.assert_close(cross[:, :, i], step[f"decoder.{layer}.cross"][:, :, 0])
-    with pytest.raises(ValueError, match="source"):
-        hypothesis_attention(m, source.repeat(2, 1), [3])
-    with pytest.raises(ValueError, match="tokens"):
-        hypothesis_attention(m, source, [])
+    for sources, tokens, named in ((source.repeat(2, 1), [3], "source"), (source, [], "tokens")):
+        with pytest.raises(ValueError, match=named):
+            hypothesis_attention(m, sources, tokens)
 
 
-@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
-def test_a_limit_below_one_is_refused(decode):
-    with pytest.raises(ValueError, match="max_length"):
-        decode(model(), SOURCE, max_length=0)
-
-
-def test_a_beam_of_no_candidates_or_a_negative_alpha_is_refused():
-    with pytest.raises(ValueError, match="beam_size"):
-        beam_search(model(), SOURCE, beam_size=0)
-    with pytest.raises(ValueError, match="alpha"):
-        beam_search(model(), SOURCE, alpha=-1.0)
-
-
-def test_a_beam_that_no_memory_holds_is_refused_before_anything_is_allocated():
-    with pytest.raises(ValueError, match="1024"):
-        beam_hypotheses(model(), SOURCE, beam_size=1_000_000)
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("decode", "given", "named"),
+    [
+        *((decode, {"max_length": 0}, "max_length") for decode in (greedy_decode, beam_search)),
+        *((decode, {"source": SOURCE[:0]}, "source") for decode in (greedy_decode, beam_search)),
+        (greedy_decode, {"source": torch.tensor([3, 4, 2])}, "source"),
+        (beam_search, {"beam_size": 0}, "beam_size"),
+        (beam_search, {"alpha": -1.0}, "alpha"),
+        (beam_hypotheses, {"beam_size": 1_000_000}, "1024"),  # before anything is allocated
+    ],
+)
+def test_what_cannot_be_decoded_is_refused(decode, given, named):
+    with pytest.raises(ValueError, match=named):
+        decode(model(), **{"source": SOURCE} | given)
 
 
 @pytest.mark.parametrize("decode", [greedy_decode, beam_search])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_of_a_run_that_diverged_are_refused(decode, value):
     m = model(source_vocabulary_size=11)
-    assert len(decode(m, SOURCE)) == 3
+    assert len(decode(m, SOURCE, max_length=3)) == 3
     with torch.no_grad():
         m.own_source_embedding.weight[9] = value  # a word of one sentence alone
     with pytest.raises(ValueError, match="diverged"):
-        decode(m, SOURCE)
-
-
-@pytest.mark.usefixtures("unchecked")
-def test_a_source_without_a_batch_axis_is_refused():
-    with pytest.raises(ValueError, match="source"):
-        greedy_decode(model(), torch.tensor([3, 4, 2]))
+        decode(m, SOURCE, max_length=3)
 
 
 @pytest.mark.paper("decode")
@@ -338,12 +277,6 @@ def test_the_weights_of_a_row_of_greedy_decoding_are_those_of_its_tokens():
     row = greedy_decode(m, SOURCE[:1], 5)[0]
     found, expected = (hypothesis_attention(m, SOURCE[:1], tokens) for tokens in (row, row.tolist()))
     assert all(torch.equal(weights, expected[name]) for name, weights in found.items())
-
-
-@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
-def test_no_sentences_are_refused(decode):
-    with pytest.raises(ValueError, match="source"):
-        decode(model(), SOURCE[:0])
 
 
 @pytest.mark.paper("decode")

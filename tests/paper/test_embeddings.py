@@ -52,14 +52,6 @@ def test_the_product_with_the_root_has_components_of_size_one():
 
 
 @pytest.mark.paper("embed")
-def test_logits_are_dot_products_with_the_same_rows():
-    layer = TokenEmbedding(17, 9)
-    states = torch.randn(2, 3, 9)
-    expected = torch.stack([(states * layer.weight[token]).sum(-1) for token in range(17)], dim=-1)
-    torch.testing.assert_close(layer.logits(states), expected)
-
-
-@pytest.mark.paper("embed")
 def test_one_matrix_serves_three_places_and_gets_the_gradient_of_each():
     model = Transformer(TINY)
     tables = [name for name, p in model.named_parameters() if 17 in p.shape]

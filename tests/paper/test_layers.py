@@ -23,32 +23,6 @@ def test_equation_2_equals_the_loops():
     np.testing.assert_allclose(layer(x)[0].detach(), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.paper("eq-2")
-def test_equation_2_is_two_convolutions_of_kernel_size_1():
-    layer = FeedForward(D_MODEL, D_FF)
-    first, second = nn.Conv1d(D_MODEL, D_FF, 1), nn.Conv1d(D_FF, D_MODEL, 1)
-    for convolution, linear in ((first, layer.inner), (second, layer.outer)):
-        convolution.weight.data = linear.weight.data[:, :, None]
-        convolution.bias.data = linear.bias.data
-    x = torch.randn(2, 5, D_MODEL)
-    convolved = second(first(x.transpose(1, 2)).relu()).transpose(1, 2)
-    torch.testing.assert_close(layer(x), convolved)
-
-
-@pytest.mark.paper("eq-2")
-def test_equation_2_treats_every_position_alike():
-    layer, x = FeedForward(D_MODEL, D_FF), torch.randn(1, 5, D_MODEL)
-    order = torch.randperm(5)
-    torch.testing.assert_close(layer(x)[:, order], layer(x[:, order]))
-
-
-@pytest.mark.paper("eq-2")
-def test_gradients_of_equation_2_agree_with_finite_differences():
-    layer = FeedForward(3, 5).double()
-    x = torch.randn(1, 4, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x, *_: layer(x), (x, *layer.parameters()))
-
-
 @pytest.mark.parametrize(("name", "function"), [("gelu", nn.functional.gelu), ("silu", nn.functional.silu)])
 def test_other_activations_are_pytorchs(name, function):
     layer, x = FeedForward(D_MODEL, D_FF, name), torch.randn(1, 5, D_MODEL)

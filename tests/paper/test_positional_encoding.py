@@ -58,26 +58,6 @@ def test_a_shift_is_one_rotation_of_each_pair(offset):
     torch.testing.assert_close(shifted, encodings[offset:], rtol=0, atol=1e-11)
 
 
-@pytest.mark.paper("pe-linear")
-def test_every_shift_up_to_500_rotates_by_the_offset_alone():
-    # Complex numbers instead of matrices: cos + i sin, turned by multiplication with one number for each frequency.
-    encodings = table(600)
-    hands = torch.complex(encodings[:, 1::2], encodings[:, 0::2])  # (600, d_model / 2)
-    for offset in range(1, 501):
-        torch.testing.assert_close(hands[:-offset] * hands[offset], hands[offset:], rtol=0, atol=1e-11)
-
-
-@pytest.mark.paper("pe-linear")
-def test_the_dot_product_of_two_encodings_depends_on_their_offset_alone():
-    encodings = table(50)
-    products = encodings @ encodings.T
-    for offset in (0, 1, 7, 30):
-        expected = sum(math.cos(offset / 10000 ** (2 * i / D_MODEL)) for i in range(D_MODEL // 2))
-        torch.testing.assert_close(
-            products.diagonal(offset), torch.full((50 - offset,), expected, dtype=torch.float64), rtol=0, atol=1e-11
-        )
-
-
 @pytest.mark.paper("pe")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_the_layer_gives_the_states_own_precision(dtype):

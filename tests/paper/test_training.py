@@ -1,7 +1,5 @@
 import copy
 import itertools
-import json
-import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -40,18 +38,10 @@ def test_equation_3_is_a_line_and_then_an_inverse_root(d_model, warmup_steps):
 
 
 @pytest.mark.paper("eq-3")
-def test_equation_3_peaks_at_the_end_of_the_warm_up():
-    rates = [learning_rate(step_num, 512) for step_num in range(1, 20_001)]
-    assert rates.index(max(rates)) + 1 == 4000
-    assert max(rates) == pytest.approx(6.99e-4, abs=5e-7)
-
-
-@pytest.mark.paper("eq-3")
 def test_equation_3_starts_at_step_1():
-    with pytest.raises(ValueError, match="step_num"):
-        learning_rate(0, 512)
-    with pytest.raises(ValueError, match="warmup_steps"):
-        learning_rate(1, 512, 0)
+    for given, named in (((0, 512), "step_num"), ((1, 512, 0), "warmup_steps")):
+        with pytest.raises(ValueError, match=named):
+            learning_rate(*given)
 
 
 @pytest.mark.paper("adam")
@@ -128,10 +118,6 @@ def test_training_learns_to_repeat_a_word():
     config = replace(SETTINGS, num_steps=60, warmup_steps=20, epsilon_ls=0.0)
     records = steps(fresh_model(), epochs(PAIRS, TINY, config), config)
     assert records[-1].loss_nats_per_token < 0.5 * records[0].loss_nats_per_token
-
-
-def test_training_stops_when_the_batches_do():
-    assert len(steps(fresh_model(), [make_batch(PAIRS[:4])] * 3)) == 3
 
 
 def test_the_last_update_takes_the_batches_that_are_left():
@@ -325,11 +311,6 @@ print(transformer_lib.Transformer(config)(torch.tensor([[3]]), torch.tensor([[1]
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "torch.Size([1, 1, 9])", done.stderr[-2000:]
-
-
-def test_a_config_survives_json():
-    assert TransformerConfig(**json.loads(json.dumps(vars(TINY)))) == TINY
-    assert math.isclose(SETTINGS.epsilon, 1e-9)
 
 
 @pytest.mark.parametrize("skip", [1, 5, 9])
