@@ -39,7 +39,7 @@ def test_a_resumed_run_finds_its_own_files_where_they_have_moved():
 
 
 def other(value):
-    return {"number_words": "multi30k", "de": "fr", "en": "fr", "space": "bpe"}.get(value) or value + 1
+    return {"number_words": "multi30k", "de": "fr", "en": "fr", "space": "bpe"}.get(value) or (value or 0) + 1
 
 
 @pytest.mark.parametrize("name", ["data", "source", "target", "tokenizer", "vocabulary_size"])
@@ -82,5 +82,5 @@ def test_settings_out_of_range_are_refused(settings, message):
 
 
 def test_the_defaults_are_those_of_the_command_line_and_the_limits_are_allowed():
-    assert (RunConfig().vocabulary_size, RunConfig().max_length, RunConfig().max_ratio) == (8000, 500, 4.0)
+    assert (RunConfig().vocabulary_size, RunConfig().max_length, RunConfig().max_ratio) == (None, 500, 4.0)
     assert RunConfig(max_ratio=1.0).max_ratio == 1.0

@@ -173,6 +173,12 @@ def test_the_size_that_an_error_asks_for_is_one_that_works():
         assert len(train_tokenizer("bpe", texts, None, size)) == size
 
 
+def test_without_a_size_asked_for_few_texts_give_a_small_vocabulary():
+    smaller = train_tokenizer("bpe", TEXTS * 2, None, None)
+    with pytest.raises(ValueError, match=f" {len(smaller)} "):
+        train_tokenizer("bpe", TEXTS * 2, None, len(smaller) + 1)
+
+
 @pytest.mark.parametrize("texts", [TEXTS * 2 + ["Ein Hund 犬 ."], iter(TEXTS * 2 + ["Ein Hund 犬 ."])])
 def test_a_rare_character_is_unk_in_training_so_that_its_row_is_learned(texts):
     tokenizer = train_tokenizer("bpe", texts, None, 40)

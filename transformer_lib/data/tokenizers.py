@@ -16,6 +16,7 @@ TokenizerKind = Literal["bpe", "spacy", "space"]
 # Of a character, or of a word of spaCy's, in the texts that a vocabulary is made of. Rarer ones are <unk>, so that its
 # embedding is learned; one that is met once would teach nothing of itself.
 LEAST_COUNT = 2
+USUAL_SIZE = 8000  # of a vocabulary of subwords; texts that give fewer have a smaller one
 WORD_START, STAND_IN = "▁", "\ufdd0"  # the mark of a space; what stands for a ▁ of the text itself, and is no character
 MOST_WARNINGS = 10
 
@@ -150,12 +151,13 @@ class SubwordTokenizer:
     def train(
         cls,
         texts: Iterable[str],
-        vocabulary_size: int,
+        vocabulary_size: int | None,
         characters: int = sys.maxunicode,
     ) -> "SubwordTokenizer":
         """Learn the merges from these texts.
 
         Args:
+            vocabulary_size: None: 8,000, or what the texts give.
             characters: so many, the most frequent ones, are learned.
 
         Raises ValueError if the texts do not fill the vocabulary,
@@ -169,7 +171,7 @@ class SubwordTokenizer:
         model.pre_tokenizer = split.Sequence(words_and_marks)
         model.decoder = tokenizers.decoders.Metaspace()
         trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=vocabulary_size,
+            vocab_size=vocabulary_size or USUAL_SIZE,
             special_tokens=list(SPECIALS),
             limit_alphabet=characters,
             show_progress=False,
@@ -207,14 +209,14 @@ class SubwordTokenizer:
         return {"kind": "bpe", "model": json.loads(self._model.to_str())}
 
 
-def train_tokenizer(kind: str, texts: Iterable[str], language: str | None, vocabulary_size: int) -> Tokenizer:
+def train_tokenizer(kind: str, texts: Iterable[str], language: str | None, vocabulary_size: int | None) -> Tokenizer:
     """A tokenizer by name: "bpe", "spacy" (lower-cased) or "space".
 
     Characters of "bpe" and words of "spacy" that are met less than LEAST_COUNT times are `<unk>`.
 
     Args:
         texts: read twice for "bpe"; an iterator is held in memory.
-        vocabulary_size: of "bpe"; the other two take every word.
+        vocabulary_size: of "bpe", None: 8,000, or what the texts give; the other two take every word.
 
     Raises:
         ValueError: an unknown name, or texts too few for the vocabulary of "bpe".
@@ -293,11 +295,12 @@ def _marked(text: str) -> str:
     return normalized(text).replace(WORD_START, STAND_IN)
 
 
-def _check_size(found: int, wanted: int) -> None:
+def _check_size(found: int, asked: int | None) -> None:
+    wanted = asked or USUAL_SIZE
     if found > wanted:
         remedy = f"{found - len(SPECIALS):,} distinct characters, and each takes a place; ask for {found} or more"
         raise ValueError(f"vocabulary_size = {wanted}, but these texts have {remedy}")
-    if found < wanted:
+    if asked and found < asked:
         raise ValueError(f"vocabulary_size = {wanted}, but these texts give {found} tokens; ask for that many or fewer")
 
 

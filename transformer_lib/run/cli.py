@@ -310,7 +310,11 @@ def _add_train(commands: Any, common: argparse.ArgumentParser) -> None:
     learn.add_argument("--max-length", type=int, help="with --clean: most characters on one side (default: 500)")
     learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
-    learn.add_argument("--vocabulary-size", type=int, help="of bpe, shared by both languages (default: 8000)")
+    learn.add_argument(
+        "--vocabulary-size",
+        type=int,
+        help="of bpe, of both languages (default: 8000, or what they give)",
+    )
     begun = f"go on with a finished translator, a folder or one of {', '.join(pretrained_names())}: its tokenizer, a "
     tuned = f"num_steps={FINE_TUNING.num_steps} rate_factor={FINE_TUNING.rate_factor}"
     begun += f"low rate ({tuned} warmup_steps={FINE_TUNING.warmup_steps})"

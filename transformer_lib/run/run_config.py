@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import TrainingConfig, TransformerConfig, check_choice, check_positive, config_from_dict
-from ..data.tokenizers import TokenizerKind
+from ..data.tokenizers import USUAL_SIZE, TokenizerKind
 from .checkpoints import write_file
 from .seals import check_regular, parsed
 
@@ -40,7 +40,7 @@ class RunConfig:
     max_length: int = 500  # characters of a side
     max_ratio: float = 4.0  # of the ratio of a pair's lengths to its median
     tokenizer: str = ""  # "bpe", "spacy" or "space"; empty: as the corpus needs it
-    vocabulary_size: int = 8000  # of bpe, both languages together
+    vocabulary_size: int | None = None  # of bpe, both languages together; None: 8,000, or what the texts give
     begun_from: str | None = None  # the translator, by name or folder, whose weights and tokenizer the run began with
     model: Mapping[str, Any] = field(default_factory=dict)  # fields of TransformerConfig
     training: TrainingConfig = TrainingConfig(num_steps=20_000, batch_tokens=4000)  # noqa: RUF009, frozen
@@ -52,9 +52,9 @@ class RunConfig:
         if not self.tokenizer:
             object.__setattr__(self, "tokenizer", "space" if self.data == "number_words" else "bpe")
         check_choice(TokenizerKind, tokenizer=self.tokenizer)
-        patience = {} if self.patience is None else {"patience": self.patience}
-        names = ("vocabulary_size", "validate_every", "keep_last", "max_length")
-        check_positive(**{name: getattr(self, name) for name in names}, **patience)
+        names = ("vocabulary_size", "validate_every", "keep_last", "max_length", "patience")
+        values = {name: getattr(self, name) for name in names}
+        check_positive(**{name: value for name, value in values.items() if value is not None})
         if not self.max_ratio >= 1:
             raise ValueError(f"max_ratio = {self.max_ratio} must be at least 1: how far from its median a ratio may be")
         if not self.source or self.source == self.target:
@@ -63,7 +63,7 @@ class RunConfig:
             raise ValueError(f"{self.data} has validation pairs of its own; leave --validation out")
         if fixed := FIXED_BY_TOKENIZER & self.model.keys():
             raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer and --vocabulary-size; leave it out")
-        self.model_config(self.vocabulary_size)
+        self.model_config(self.vocabulary_size or USUAL_SIZE)
 
     @classmethod
     def fine_tuning(
