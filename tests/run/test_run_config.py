@@ -39,7 +39,7 @@ def test_a_resumed_run_finds_its_own_files_where_they_have_moved():
 
 
 def other(value):
-    return {"number_words": "multi30k", "de": "fr", "en": "fr", "space": "bpe"}.get(value) or (value or 0) + 1
+    return {"number_words": "multi30k", "de": "fr", "en": "fr", "space": "bpe"}.get(value) or (value or 100) + 1
 
 
 @pytest.mark.parametrize("name", ["data", "source", "target", "tokenizer", "vocabulary_size"])
