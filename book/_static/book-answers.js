@@ -99,17 +99,9 @@
     return (range[0] === null || value >= range[0] - slack) && (range[1] === null || value <= range[1] + slack);
   }
 
-  function written(value, style) {
-    if (style === "g") return String(Number(value.toPrecision(6)));
-    if (style === ",") return value.toLocaleString("en-US", { maximumFractionDigits: 6 });
-    return style.endsWith("f") ? value.toFixed(Number(style[1])) : String(value);
-  }
-
-  function judged(question, values, texts) {
+  function judged(question, values) {
     const rule = question.rules.find(([box]) => box.every((range, i) => within(values[i], range)));
-    if (!rule) return null;
-    const fill = (_slot, i, style) => (style ? written(values[i], style) : texts[i]);
-    return { words: question.words[rule[1]].replace(/\{(\d):([^}]*)\}/g, fill), right: rule[2] === 1 };
+    return rule && { words: question.words[rule[1]], right: rule[2] === 1 };
   }
 
   // The remark on what stands in the fields, and which of them cannot be read.
@@ -118,7 +110,7 @@
     const missing = texts.length > 1 ? "Fill in every field." : "There is no answer yet.";
     if (empty.length) return { words: missing, bad: empty };
     const isNumber = ["number", "whole"].includes(question.kind);
-    if (!isNumber) return judged(question, texts.map(word), texts) ?? { words: AGAIN };
+    if (!isNumber) return judged(question, texts.map(word)) ?? { words: AGAIN };
     const isWhole = question.kind === "whole";
     // 50 % may be 0.5 or, where percents are asked for, 50.
     const ways = [[false, 0.01], [true, 0.01], [false, 1], [true, 1]].filter(([comma]) => !(isWhole && comma));
@@ -129,7 +121,7 @@
       const bad = readings.at(-1).flatMap((value, i) => (isBad(value) ? [i] : []));
       return { words: `“${texts[bad[0]]}” is not read as ${isWhole ? "a whole number" : "a number"}.`, bad };
     }
-    const found = good.map((values) => judged(question, values, texts));
+    const found = good.map((values) => judged(question, values));
     return found.find((one) => one?.right) ?? found[0] ?? { words: AGAIN };
   }
 

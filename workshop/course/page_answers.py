@@ -1,55 +1,115 @@
 """What a page needs to judge a prediction without Python: rules, found by asking the chapter's own check.
 
-A rule is a box of answers, an interval or a word for each field, and what the check says of every answer in it. Boxes
-begin at the solution, at the typical wrong answers and at the values that the check compares with. Each grows until
-the check says something else. An answer in no box is only wrong. No rule is written by hand: whoever changes a check
-changes what the page says.
+A rule is a box of answers, an interval or a word for each field, and what the check says of every answer in it. The
+solution's box reaches as far as the check calls an answer right; each typical wrong answer has one as wide, and each
+choice its own. An answer in no box is only wrong. No rule is written by hand: whoever changes a check changes what the
+page says.
 
     python -m workshop.course.page_answers [attention …]      prints the questions of chapters as JSON
 """
 
+import functools
+import itertools
 import json
-import random
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from workshop.course.answer_rules import SLOT, Range, Rule, filled, moved, narrowed, within
-from workshop.course.check_probe import UNKNOWN, Answer, Check, Leaf
-from workshop.course.exercise_context import context
-from workshop.course.exercises import Exercise, exercises_of
-from workshop.course.try_exercises import prepared
+from workshop.course.exercise_context import bound, context
+from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
+from workshop.course.try_exercises import prepared, run
 from workshop.site.book_index import Page
 from workshop.site.plain_markdown import Plain, whole_book
 
-NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
-FORMATS = ("g", "d", ",", ".2f", ".3f")
+Leaf = float | int | str
+Answer = tuple[Leaf, ...]  # a value for each field
+Range = tuple[float | None, float | None] | str | None  # an interval with its ends, None: open; a word; None: anything
+Box = Sequence[Range]
+Rule = tuple[Box, str, bool]  # the box, the remark, and whether nothing is left to mend
+
+NOT_ALL = "But not everything is right yet."
+CALL = re.compile(r"(?P<check>check_\w+)\((?P<argument>\w+)\)")
+NUMBER = re.compile(r"\d[\d.,]*")
+UNKNOWN = "?"  # a word that no check expects
 FAR, NEAR = 1e7, 1e-7  # relative: farther than any tolerance of a check, finer than any
 HALVINGS, WHOLE_HALVINGS = 12, 40
 INSIDE = 0.9999  # of the way to an end: there rounding decides
-EDGE = 0.02  # of a box: so near to its end, where a tolerance ends, no sample decides
-SAMPLES = 24
 
 
-def with_slots(check: Check, answer: Answer) -> str:
-    """The remark on an answer with a slot in place of each number or word that it repeats."""
-    words, _ = check.say(answer)
-    for place, leaf in enumerate(answer):
-        others: list[Leaf] = [UNKNOWN] if isinstance(leaf, str) else [leaf + 1, leaf - 1, 3_000_000, *check.elsewhere]
-        changes = [moved(answer, place, other) for other in others]
+def leaves(value: Any) -> Answer:
+    """The single values of an answer, in order."""
+    if not isinstance(value, dict | list | tuple):
+        return (value,)
+    return tuple(itertools.chain.from_iterable(map(leaves, value.values() if isinstance(value, dict) else value)))
 
-        def agreeing(words: str, changes: list[Answer] = changes) -> int:
-            return sum(check.say(one)[0] == filled(words, one) for one in changes)
 
-        slots = [f"{{{place}:{style}}}" for style in (FORMATS if not isinstance(leaf, str) else ("",))]
-        forms = [
-            re.sub(rf"(?<![\w.,]){re.escape(filled(one, answer))}(?![.,]?\w)", one, words, count=1) for one in slots
-        ]
-        if forms := [form for form in forms if form != words]:
-            words = max([words, *forms], key=agreeing)
-    return words
+def like(shape: Any, values: Iterator[Leaf]) -> Any:
+    """An answer of the same shape with other values, whole numbers as such."""
+    if isinstance(shape, dict):
+        return {key: like(part, values) for key, part in shape.items()}
+    if isinstance(shape, list | tuple):
+        return type(shape)(like(part, values) for part in shape)
+    value = next(values)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class Check:
+    """What an exercise says of an answer, which is given as the values of its fields."""
+
+    def __init__(self, exercise: Exercise, names: dict[str, Any]):
+        self.names, self.choices, self.hidden = names, exercise.choices, exercise.cells["hidden-check"]
+        definitions, self.call = split_check(exercise.cells["check"])
+        match = CALL.fullmatch(self.call)
+        if match is None:
+            raise ValueError(f"{self.call} is not one check of one name")
+        if error := run(definitions, self.names):
+            raise ValueError(f"the check {self.call} failed: {error}")
+        self.variable, self.code = match["argument"], compile(self.call, "<check>", "eval")
+        for name in bound(definitions) - {match["check"]}:
+            value = self.names[name]
+            self.names[name] = functools.cache(value) if callable(value) else value  # it counts the same each time
+        self.shape = self._value(exercise.cells["solution"])
+        self.solution = self._fields(self.shape)
+        self.wrong = [self._fields(self._value(wrong.source)) for wrong in exercise.wrong_answers]
+        self.is_whole = all(isinstance(leaf, int) for leaf in self.solution)
+
+    @property
+    def is_list_of_choices(self) -> bool:
+        return bool(self.choices) and isinstance(self.shape, list)
+
+    def _value(self, source: str) -> Any:
+        names = dict(self.names)
+        if error := run(source, names):
+            raise ValueError(f"an answer of {self.call} failed: {error}\n{source}")
+        return names[self.variable]
+
+    def _fields(self, value: Any) -> Answer:
+        """The values of the fields; several choices of a list are one field."""
+        return (" ".join(map(str, value)),) if self.is_list_of_choices else leaves(value)
+
+    def _whole(self, answer: Answer) -> Any:
+        if self.is_list_of_choices:
+            return [type(self.shape[0])(choice) for choice in str(answer[0]).split()]
+        return like(self.shape, iter(answer))
+
+    def say(self, answer: Answer) -> tuple[str, bool]:
+        """The remark on an answer, and whether nothing is left to mend; no words where the check cannot read it."""
+        self.names[self.variable] = self._whole(answer)
+        try:
+            words = str(eval(self.code, self.names))  # the book's own code
+        except Exception:  # what a check cannot read, it may fail on in any way
+            return "", False
+        if not words.startswith(PASSED):
+            return words, False
+        passed = not run(self.hidden, dict(self.names))
+        return (words if passed else f"{words} {NOT_ALL}"), passed
+
+
+def alike(said: tuple[str, bool], other: tuple[str, bool]) -> bool:
+    """Whether two remarks say the same, numbers aside: those may repeat the answer."""
+    return said[1] == other[1] and NUMBER.sub("#", said[0]) == NUMBER.sub("#", other[0])
 
 
 def reach(says: Callable[[float], bool], value: float, sign: int, whole: bool) -> float | None:
@@ -69,95 +129,42 @@ def reach(says: Callable[[float], bool], value: float, sign: int, whole: bool) -
     return value + low * unit if whole else float(f"{value + INSIDE * low * unit:.9g}")
 
 
-def grown(check: Check, answer: Answer, words: str) -> Rule:
-    """The rule around one answer."""
-    right = check.say(answer)[1]
+def tolerated(check: Check, place: int) -> Range:
+    """What may stand in one field while the others are the solution's."""
+    said, leaf = check.say(check.solution), check.solution[place]
 
-    def says(place: int, value: Leaf) -> bool:
-        other = moved(answer, place, value)
-        return check.say(other) == (filled(words, other), right)
+    def says(value: Leaf) -> bool:
+        return alike(check.say((*check.solution[:place], value, *check.solution[place + 1 :])), said)
 
-    box: list[Range] = []
-    for place, leaf in enumerate(answer):
-        if isinstance(leaf, str):
-            box.append(leaf if check.choices or not says(place, UNKNOWN) else None)
-            continue
-        ends = [reach(lambda value, at=place: says(at, value), leaf, sign, check.is_whole) for sign in (-1, 1)]
-        box.append(None if ends == [None, None] else (ends[0], ends[1]))
-    return Rule(answer, box, words, right)
+    if isinstance(leaf, str):
+        return None if says(UNKNOWN) else leaf
+    low, high = (reach(says, float(leaf), sign, check.is_whole) for sign in (-1, 1))
+    return None if low is high is None else (low, high)
 
 
-def drawn(generator: random.Random, leaf: Leaf, allowed: Range, whole: bool) -> Leaf:
-    """A value of a range, a word where `leaf` is one."""
-    if isinstance(leaf, str) or isinstance(allowed, str):
-        return UNKNOWN if allowed is None else leaf
-    low, high = allowed or (None, None)
-    if low is not None and high is not None:
-        part = generator.choice([EDGE, 1 - EDGE, generator.random()])
-        return low + (round(part * (high - low)) if whole else part * (high - low))
-    size = round(10 ** generator.uniform(0, 6)) * (1 if whole else generator.choice([1, 0.5, 0.01]))
-    return low + size if low is not None else high - size if high is not None else size
-
-
-def samples(check: Check, rule: Rule) -> Iterator[Answer]:
-    """Answers of a rule's box: its own, any, and such as have two equal fields or one of the solution's."""
-    generator = random.Random(0)
-    yield rule.answer
-    for _ in range(SAMPLES):
-        ranges = zip(rule.answer, rule.box, strict=True)
-        answer = tuple(drawn(generator, leaf, allowed, check.is_whole) for leaf, allowed in ranges)
-        yield answer
-        place = generator.randrange(len(answer))
-        for value in (answer[0], check.solution[place]):
-            if within(value, rule.box[place]):
-                yield moved(answer, place, value)
-
-
-def is_sound(check: Check, rule: Rule, before: list[Rule]) -> bool:
-    """Whether the check says a rule's words all over its box, where no rule before it speaks or ends."""
-    return all(
-        any(other.covers(answer, EDGE) for other in before)
-        or check.say(answer) == (filled(rule.words, answer), rule.right)
-        for answer in samples(check, rule)
-    )
-
-
-def boxes(check: Check) -> Iterator[Rule]:
-    """A rule around each answer that the chapter names, and around others that the check tells apart."""
-    named = [check.solution, *check.wrong]
-    found: list[Rule] = []
-    texts: dict[str, str] = {}
-    for answer in dict.fromkeys([*named, *check.candidates()]):
-        said, _ = check.say(answer)
-        if not said or any(rule.covers(answer) and filled(rule.words, answer) == said for rule in found):
-            continue  # a rule says so already
-        words = said if check.choices else with_slots(check, answer)
-        # A number that differs from answer to answer, and for which there is no slot, belongs to one answer alone.
-        is_one_of_many = not SLOT.search(words) and words != texts.setdefault(
-            NUMBER.sub("#", SLOT.sub("#", words)), words
-        )
-        if answer in named or check.choices or not is_one_of_many:
-            rule = grown(check, answer, words)
-            # What holds in each field alone, "40 in either", holds in no box of both; its parts are still to be found.
-            found += [rule] if answer not in named or rule.openness < 2 * len(answer) else []
-            yield rule
+def around(check: Check, answer: Answer, box: Box) -> Box:
+    """A box around an answer, as wide as the solution's, if the check says the same in its corners; else it alone."""
+    shifts: list[tuple[float, float]] = []
+    for leaf, one in zip(check.solution, box, strict=True):
+        if isinstance(leaf, str) or not isinstance(one, tuple) or one[0] is None or one[1] is None:
+            return [one if isinstance(one, str) else (one, one) for one in answer]
+        shifts.append((one[0] - leaf, one[1] - leaf))
+    numbers = [float(leaf) for leaf in answer]
+    wide = [(leaf + down, leaf + up) for leaf, (down, up) in zip(numbers, shifts, strict=True)]
+    said = check.say(answer)
+    is_same = all(alike(check.say(corner), said) for corner in itertools.product(*wide))
+    return wide if is_same else [(leaf, leaf) for leaf in numbers]
 
 
 def rules_of(check: Check) -> list[Rule]:
-    """The rules of an exercise, the narrow ones before the wide ones."""
-    named = [check.solution, *check.wrong]
-    sound: list[Rule] = []
-    for rule in sorted(boxes(check), key=lambda rule: rule.openness):
-        forms = [rule] if rule.answer in named or check.choices or is_expected(check, rule) else []
-        forms += [narrowed(rule, part) for part in (1, 0.5, 0.1, 0) if rule.answer in named]
-        sound += [form for form in forms if is_sound(check, form, sound)][:1]
-    return [rule for i, rule in enumerate(sound) if not any(other.makes_needless(rule) for other in sound[i + 1 :])]
-
-
-def is_expected(check: Check, rule: Rule) -> bool:
-    """Whether a rule speaks of values that the chapter names, or of no values in particular."""
-    pairs = zip(rule.answer, rule.box, strict=True)
-    return all(leaf in check.expected or one is None or (isinstance(one, tuple) and None in one) for leaf, one in pairs)
+    """The rules of an exercise, that of the solution first."""
+    if check.choices:
+        several = range(1, len(check.choices) + 1) if check.is_list_of_choices else (1,)
+        answers = (" ".join(some) for n in several for some in itertools.combinations(check.choices, n))
+        return [([one], *check.say((one,))) for one in answers]
+    box = [tolerated(check, place) for place in range(len(check.solution))]
+    wrong = [(around(check, answer, box), *check.say(answer)) for answer in dict.fromkeys(check.wrong)]
+    return [(box, *check.say(check.solution)), *wrong]
 
 
 def is_asked(exercise: Exercise) -> bool:
@@ -175,20 +182,17 @@ def checks_of(page: Page, plain: Plain) -> Iterator[tuple[Exercise, Check]]:
                 value.cleanup()
 
 
+def kind_of(check: Check) -> str:
+    """How the fields of a question are filled in."""
+    if check.choices:
+        return "several" if check.is_list_of_choices else "choice"
+    return "word" if isinstance(check.solution[0], str) else "whole" if check.is_whole else "number"
+
+
 def question(exercise: Exercise, check: Check) -> dict[str, Any]:
     """What a page holds of an exercise: what it asks for, and its rules."""
-    kind = (
-        "several"
-        if check.is_list_of_choices
-        else "choice"
-        if check.choices
-        else "whole"
-        if check.is_whole
-        else "number"
-    )
-    kind = "word" if isinstance(check.solution[0], str) and not check.choices else kind
-    rules = [[rule.box, rule.words, int(rule.right)] for rule in rules_of(check)]
-    return {"fields": exercise.fields, "choices": exercise.choices, "kind": kind, "rules": rules}
+    rules = [[box, words, int(right)] for box, words, right in rules_of(check)]
+    return {"fields": exercise.fields, "choices": exercise.choices, "kind": kind_of(check), "rules": rules}
 
 
 def main() -> None:
