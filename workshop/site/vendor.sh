@@ -1,0 +1,56 @@
+#!/bin/sh
+# Copy the browser libraries that package.json pins into book/_static/vendor and tests/site/vendor, and cut the book's
+# font to the letters and weights that the pages use; other letters come from the reader's own fonts. Building the book
+# needs none of this: the copies are committed. Run it after a change of a version, in .venv with `pip install brotli`.
+set -eu
+cd "$(dirname "$0")/../.."
+npm install --ignore-scripts --no-package-lock --no-audit --no-fund
+modules=node_modules vendor=book/_static/vendor
+rm -rf "$vendor"
+mkdir -p "$vendor/onnxruntime" "$vendor/mathjax/output/chtml/fonts" _build
+cp "$modules"/vega/build/vega.min.js "$modules"/vega-lite/build/vega-lite.min.js \
+   "$modules"/vega-embed/build/vega-embed.min.js "$vendor"
+runtime=$modules/onnxruntime-web/dist
+cp "$runtime/ort.wasm.min.js" "$runtime/ort-wasm-simd-threaded.mjs" "$vendor/onnxruntime"
+# Kept compressed: 11 MB become 3 MB, and the browser unpacks it.
+gzip -9nc "$runtime/ort-wasm-simd-threaded.wasm" > "$vendor/onnxruntime/ort-wasm-simd-threaded.wasm.gz"
+
+# MathJax in one file of the parts that the pages use: the ready-made combinations hold the menu as well, which weighs
+# as much as half of the rest. The last line tells MathJax's loader that it need not fetch them.
+parts="core input/tex output/chtml output/chtml/fonts/tex a11y/assistive-mml"
+for part in startup $parts; do
+  cat "$modules/mathjax/es5/$part.js"
+  echo
+done > "$vendor/mathjax/tex-chtml.js"
+echo "MathJax.loader.preLoad(...[\"$(echo "$parts" | sed 's/ /", "/g')\"]);" >> "$vendor/mathjax/tex-chtml.js"
+cp -r "$modules/mathjax/es5/output/chtml/fonts/woff-v2" "$vendor/mathjax/output/chtml/fonts"
+# A source map that is not there makes developer tools report a failed request.
+find "$vendor" -name '*js' -exec perl -0pi -e 's|\n?//# sourceMappingURL=\S+||g; s|\s*\z|\n|' {} +
+cp "$modules/axe-core/axe.min.js" tests/site/vendor
+cp "$modules/axe-core/LICENSE" tests/site/vendor/LICENSE-axe.txt
+
+# The minified files hold parts of all packages that the five depend on.
+field() { sed -n "s/^  \"$1\": \"\(.*\)\".*/\1/p" "$package/package.json"; }
+npm ls --omit=dev --all --parseable | tail -n +2 | sort -u | while read -r package; do
+  printf '%s %s (%s)\n\n' "${package##*/node_modules/}" "$(field version)" "$(field license)"
+  case "$package" in
+    */onnxruntime-*) sed 's/\(Copyright (c)\).*/\1 Microsoft Corporation/' LICENSE ;; # it is ours, too
+    *) find "$package" -maxdepth 1 -type f -iname 'licen[cs]e*' -exec cat {} + |
+      awk '{ print } END { if (!NR) print "(no licence file)" }' ;;
+  esac
+  printf '\n%080d\n\n' 0 | tr 0 =
+done | tr -d '\r' > "$vendor/LICENSES.txt"
+cat >> "$vendor/LICENSES.txt" <<'NOTICE'
+The WebAssembly file of onnxruntime-web also holds parts of other projects under permissive licences. They are listed in
+ThirdPartyNotices.txt of its repository, https://github.com/microsoft/onnxruntime.
+NOTICE
+(cd "$vendor" && find . -type f ! -name SHA256SUMS | sed 's|^\./||' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS)
+
+subset() { # in a style, at some weights
+  .venv/bin/python -m fontTools.varLib.instancer \
+    "$modules/@fontsource-variable/literata/files/literata-latin-wght-$1.woff2" "wght=$2" --output _build/font.ttf
+  .venv/bin/python -m fontTools.subset _build/font.ttf --unicodes=20-7E --text='äöüÄÖÜßéèáàçñ§°²³·×½«»–—‘’“”„…−' \
+    --no-hinting --desubroutinize --flavor=woff2 --layout-features=kern,liga,calt,ccmp,mark,mkmk --output-file="$3"
+}
+subset normal 400:650 book/_static/fonts/literata.woff2
+subset italic 400 book/_static/fonts/literata-italic.woff2
