@@ -9,7 +9,7 @@ import yaml
 from docutils.nodes import make_id
 from pybtex.database import Entry, parse_file
 
-from workshop.site.myst_blocks import TARGET, Block, PageError, blocks, end_of_front_matter, walk
+from workshop.site.myst_blocks import Block, PageError, blocks, walk
 
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*$")
 NUMBERED = {"figure": "Fig.", "exercise-start": "Exercise"}
@@ -45,9 +45,7 @@ class Label:
 
 
 def read_page(path: Path) -> Page:
-    lines = path.read_text("utf-8").splitlines()
-    start = end_of_front_matter(lines)
-    return Page(path, blocks(lines[start:], start + 1))
+    return Page(path, blocks(path.read_text("utf-8").splitlines()))
 
 
 def parts_of_book(root: Path) -> list[tuple[str, list[str]]]:
@@ -78,8 +76,8 @@ class Index:
     def _read(self, page: Page) -> None:
         everything = walk(page.blocks)
         for i, block in enumerate(everything):
-            if block.kind == "target" and (match := TARGET.match(block.body[0])):
-                self._add(match["label"], Label(page.name, self._heading_after(everything[i + 1 :])))
+            if block.kind == "target":
+                self._add(block.name, Label(page.name, self._heading_after(everything[i + 1 :])))
             elif (block.options.get("mystnb") or {}).get("figure"):
                 raise PageError(f"{page.path.name}:{block.line}: a cell with a caption is not known in a notebook")
             elif self._is_counted(block):
