@@ -22,6 +22,7 @@ from transformer_lib import record_attention
 from transformer_lib.attention import watcher
 from workshop.lab.paper_ids import PAPER_IDS
 from workshop.site import book_stepper
+from workshop.site.book_live import wire_bytes
 from workshop.site.book_stepper import DIGITS, NAME, description, payloads, terms
 from workshop.site.forward_functions import MODULES, functions, ids_of
 from workshop.site.forward_trace import chapter, sentence, trace
@@ -211,8 +212,8 @@ def test_an_array_without_names_for_its_axes_is_reported():
 
 
 def test_the_place_says_how_much_it_loads_and_that_it_needs_scripts():
-    written = book_stepper.page_html("../_static/")
-    assert f'data-bytes="{book_stepper.download_bytes()}"' in written
-    assert book_stepper.download_bytes() < 100_000
+    written, size = book_stepper.page_html("../_static/"), wire_bytes(payloads()[NAME])
+    assert f'data-bytes="{size}"' in written
+    assert size < 100_000
     assert "<noscript><p>To step through the model in this page, switch JavaScript on.</p></noscript>" in written
     assert "<button" not in written.partition('<form class="live-load" hidden>')[0]

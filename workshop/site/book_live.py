@@ -1,47 +1,27 @@
-"""The translator that runs in the reader's browser: its place on the page, and the scripts that it loads on request.
-
-The repository holds the exported models and the runtime as they come. A page opened from a file may load scripts but
-may not fetch, so the build writes each of them as a script, compressed and in letters: one way for servers and files.
-"""
+"""The translator that runs in the reader's browser: its place on the page, and the scripts that it loads on request."""
 
 import base64
 import gzip
 import html
 import json
 import random
-from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from docutils import nodes
-from sphinx.application import Sphinx
-from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
-
 from transformer_lib.data import load_pairs
 from transformer_lib.interop.page import page_content
 from transformer_lib.run.translator import PRETRAINED, Translator
 
-LOGGER = logging.getLogger(__name__)
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"
 RESULTS = ROOT / "experiments" / "results"
 RUNTIME = STATIC / "vendor" / "onnxruntime"
 TEMPLATE = Path(__file__).with_name("live_translator.html")
-# For each place, the styles and the scripts of a page on which it stands.
-PLACES = {
-    "live-translator": (
-        ("live",),
-        ("numbers", "tokenizers", "decoding", "runtime", "heat_maps", "steps", "trees", "hundred", "surgery", "live"),
-    ),
-    "live-training": (
-        ("live", "training"),
-        ("runtime", "heat_maps", *(f"training_{name}" for name in ("task", "run", "chart", "view", "page"))),
-    ),
-    "live-stepper": (("live", "stepper"), ("runtime", "heat_maps", "step_values", "stepper")),
-}
+SOURCES = (TEMPLATE, STATIC / "live" / "provenance.json")
+STYLES = ("live",)
+SCRIPTS = "numbers tokenizers decoding runtime heat_maps steps trees hundred surgery live".split()
 TRANSLATORS = {
     "number_words_en_de": "Number words, English to German",
     "tatoeba_de_en": "Everyday sentences, German to English",
@@ -85,17 +65,20 @@ def payloads() -> dict[str, str]:
     return found
 
 
+def wire_bytes(text: str) -> int:
+    """What a server that compresses sends for a script."""
+    return len(gzip.compress(text.encode(), 6, mtime=0))
+
+
 @cache
-def download_bytes() -> dict[str, int]:
-    """What a server that compresses sends for each translator alone, and for the runtime."""
-    sizes = {name: len(gzip.compress(text.encode(), 6, mtime=0)) for name, text in payloads().items()}
-    sizes["onnxruntime"] += len(gzip.compress((RUNTIME / "ort.wasm.min.js").read_bytes(), 6, mtime=0))
-    return sizes
+def runtime_bytes() -> int:
+    """What it sends for the runtime."""
+    return wire_bytes(payloads()["onnxruntime"]) + wire_bytes((RUNTIME / "ort.wasm.min.js").read_text("utf-8"))
 
 
 def page_html(static: str) -> str:
     """The place of the translator, with the size of everything that it may load."""
-    sizes = download_bytes()
+    sizes = {name: wire_bytes(payloads()[name]) for name in TRANSLATORS}
     choices = "\n".join(
         f'<label><input type="radio" name="live-name" value="{name}" data-bytes="{sizes[name]}"'
         f"{' checked' if i == 0 else ''}> {html.escape(words)} ({sizes[name] / 1e6:.1f} MB)</label>"
@@ -105,29 +88,4 @@ def page_html(static: str) -> str:
     command = "python -m transformer_lib export FOLDER FILE --to page"
     own = f'You write it with <code>{command}</code>: <a href="your_own_corpus.html">Your own corpus</a>.'
     files = ", ".join(f'<a href="{static}live/{name}.onnx.gz">{name}.onnx.gz</a>' for name in TRANSLATORS)
-    return template.substitute(static=static, choices=choices, files=files, own=own, runtime_bytes=sizes["onnxruntime"])
-
-
-def placed(directive: SphinxDirective, files: Iterable[Path], page_html: Callable[..., str], *kind: str) -> list[Any]:
-    """The HTML of a live part, for the page on which the directive stands; the files are those it is made from."""
-    for file in files:
-        directive.env.note_dependency(str(file))
-    depth = directive.env.docname.count("/")
-    return [nodes.raw("", page_html("../" * depth + "_static/", *kind), format="html")]
-
-
-class LiveTranslator(SphinxDirective):
-    """`{live-translator}`: the translator; the notebooks link to it."""
-
-    def run(self) -> list[nodes.Node]:
-        return placed(self, (TEMPLATE, STATIC / "live" / "provenance.json"), page_html)
-
-
-def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load the scripts and styles of the live parts that stand on the page."""
-    for place, (styles, scripts) in PLACES.items():
-        if f'id="{place}"' in context.get("body", ""):
-            for name in styles:
-                app.add_css_file(f"live/{name}.css")
-            for name in scripts:
-                app.add_js_file(f"live/{name}.js", loading_method="defer")
+    return template.substitute(static=static, choices=choices, files=files, own=own, runtime_bytes=runtime_bytes())

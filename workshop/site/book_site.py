@@ -1,9 +1,9 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
 The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
-book_live.py, book_training.py and book_stepper.py (what runs in the browser), book_head.py (what others say of a page),
-book_report.py (links to the forms for a report), book_files.py (files beside the pages), book_weight.py (what a page
-weighs) and book_pages.py (the finished HTML).
+book_places.py (what runs in the browser), book_head.py (what others say of a page), book_report.py (links to the forms
+for a report), book_files.py (files beside the pages), book_weight.py (what a page weighs) and book_pages.py (the
+finished HTML).
 """
 
 import re
@@ -26,11 +26,9 @@ from workshop.site import (
     book_files,
     book_folds,
     book_head,
-    book_live,
     book_pages,
+    book_places,
     book_report,
-    book_stepper,
-    book_training,
     book_weight,
     tables,
     teaching_plan,
@@ -169,16 +167,6 @@ def set_base(app: Sphinx, config: Config) -> None:
     config.html_baseurl = address_of(config).home
 
 
-def write_payloads(app: Sphinx, exception: Exception | None) -> None:
-    """Write the scripts that are loaded on request: translators, the steps of training, the trace of a forward pass."""
-    if exception or app.builder.name != "html":
-        return
-    folder = Path(app.outdir, "_static", "live")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in (book_live.payloads() | book_training.payloads() | book_stepper.payloads()).items():
-        (folder / f"{name}.js").write_text(text, "utf-8")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_notebooks_dir", "notebooks", "html")
     app.add_config_value("book_solutions", True, "env")
@@ -188,9 +176,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("teaching-plan", TeachingPlan)
     app.add_directive("rubric", Rubric, override=True)
     app.add_directive("seeded-defects", SeededDefects)
-    app.add_directive("live-translator", book_live.LiveTranslator)
-    app.add_directive("live-training", book_training.LiveTraining)
-    app.add_directive("live-stepper", book_stepper.LiveStepper)
+    for name in book_places.PLACES:
+        app.add_directive(name, book_places.Live)
     app.add_directive("answers", book_answers.Answers)
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
@@ -203,12 +190,12 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", book_charts.add_scripts)
     app.connect("html-page-context", book_answers.add_scripts)
-    app.connect("html-page-context", book_live.add_scripts)
+    app.connect("html-page-context", book_places.add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", book_head.add_tags)
     app.connect("html-page-context", book_report.add_links, priority=900)
     app.connect("html-page-context", book_files.offer_downloads, priority=900)
-    app.connect("build-finished", write_payloads)
+    app.connect("build-finished", book_places.write_payloads)
     # After Jupyter Book's own, which writes the page at the root.
     app.connect("build-finished", book_files.write, priority=600)
     app.connect("build-finished", book_weight.finish, priority=700)

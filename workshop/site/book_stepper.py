@@ -1,7 +1,6 @@
 """The place where a reader steps through one forward pass, and the script that it loads on request."""
 
 import ast
-import gzip
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -9,22 +8,23 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from docutils import nodes
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
-from sphinx.util.docutils import SphinxDirective
 from torch import Tensor
 
 from workshop.lab.correspondence import chapters
 from workshop.lab.paper_ids import PAPER_IDS
-from workshop.site.book_live import placed, script
+from workshop.site.book_live import script, wire_bytes
 from workshop.site.forward_functions import Function, functions
 from workshop.site.forward_trace import CHAPTER, Step, Trace, chapter, sentence, trace
 
 TEMPLATE = Path(__file__).with_name("live_stepper.html")
 TERMS = Path(__file__).with_name("forward_terms.toml")
+SOURCES = (TEMPLATE, TERMS, CHAPTER, *(function.file for function in functions().values()))
 NAME = "forward_trace"
+STYLES = ("live", "stepper")
+SCRIPTS = ("runtime", "heat_maps", "step_values", "stepper")
 DIGITS = 4  # significant ones, of every number on the page
 
 
@@ -128,19 +128,7 @@ def payloads() -> dict[str, str]:
     return {NAME: script(NAME, description())}
 
 
-@cache
-def download_bytes() -> int:
-    """What a server that compresses sends."""
-    return len(gzip.compress(payloads()[NAME].encode(), 6, mtime=0))
-
-
 def page_html(static: str) -> str:
-    return Template(TEMPLATE.read_text("utf-8")).substitute(static=static, size=download_bytes(), digits=DIGITS)
-
-
-class LiveStepper(SphinxDirective):
-    """`{live-stepper}`: the place; the notebooks link to it."""
-
-    def run(self) -> list[nodes.Node]:
-        shown = {function.file for function in functions().values()}
-        return placed(self, (TEMPLATE, TERMS, CHAPTER, *shown), page_html)
+    return Template(TEMPLATE.read_text("utf-8")).substitute(
+        static=static, size=wire_bytes(payloads()[NAME]), digits=DIGITS
+    )

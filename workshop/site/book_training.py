@@ -1,23 +1,20 @@
 """The places in the book where a Transformer is trained in the reader's browser, and the scripts that they load."""
 
-import gzip
 import html
 import json
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Any, ClassVar
+from typing import Any
 
-from docutils import nodes
-from docutils.parsers.rst import directives
-from sphinx.util.docutils import SphinxDirective
-
-from workshop.site import book_live
-from workshop.site.book_live import STATIC, letters, placed, script
+from workshop.site.book_live import STATIC, letters, runtime_bytes, script, wire_bytes
 
 TRAINING = STATIC / "live" / "training"
 RECORD, TASK = TRAINING / "provenance.json", TRAINING / "task.json"
 TEMPLATE = Path(__file__).with_name("live_training.html")
+SOURCES = (TEMPLATE, RECORD, TASK)
+STYLES = ("live", "training")
+SCRIPTS = "runtime heat_maps training_task training_run training_chart training_view training_page".split()
 WITHHELD = "21, 38, 47, 52, 56, 63, 74, 85, 89, 96"
 OWN_PAIRS = "one hundred = ein hundert\ngood morning = guten Morgen"
 
@@ -76,21 +73,13 @@ def payloads() -> dict[str, str]:
     return found
 
 
-@cache
-def download_bytes() -> dict[str, int]:
-    """What a server that compresses sends for each script; with the healthy one comes the runtime."""
-    sizes = {name: len(gzip.compress(text.encode(), 6, mtime=0)) for name, text in payloads().items()}
-    sizes["training"] += book_live.download_bytes()["onnxruntime"]
-    return sizes
-
-
 def defect_choice() -> str:
     """The list of defects, each with its line."""
     origins = recorded()
     options = []
     for name, file in defect_files().items():
         line = {f"data-{key}": value for key, value in origins[f"{file}.step.onnx.gz"]["defect"].items()}
-        data = line | {"data-bytes": str(download_bytes()[f"training_{file}"]), "value": file}
+        data = line | {"data-bytes": str(wire_bytes(payloads()[f"training_{file}"])), "value": file}
         written = " ".join(f'{key}="{html.escape(value)}"' for key, value in data.items())
         options.append(f"<option {written}>{html.escape(name)}</option>")
     choice = "\n".join(options)
@@ -102,6 +91,8 @@ def defect_choice() -> str:
 
 def page_html(static: str, kind: str) -> str:
     """The place of one kind: "whole" with every choice, "short", or "beside" with a defect next to the healthy one."""
+    if kind not in LEGENDS:
+        raise ValueError(f"live-training: kind {kind!r} must be one of {', '.join(LEGENDS)}")
     names = ("Healthy", "With the defect") if kind == "beside" else ("",)
     models = [
         MODEL.substitute(
@@ -113,21 +104,10 @@ def page_html(static: str, kind: str) -> str:
     ]
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         static=static,
-        size=download_bytes()["training"],
+        size=wire_bytes(payloads()["training"]) + runtime_bytes(),
         defects=defect_choice() if kind == "beside" else "",
         factor=FACTOR if kind == "whole" else "",
         choices=CHOICES.substitute(withheld=WITHHELD, own=html.escape(OWN_PAIRS)) if kind == "whole" else "",
         legend=LEGENDS[kind],
         models="\n".join(models),
     )
-
-
-class LiveTraining(SphinxDirective):
-    """`{live-training} whole`, `short` or `beside`: the place; the notebooks link to it."""
-
-    required_arguments = 1
-    option_spec: ClassVar = {}
-
-    def run(self) -> list[nodes.Node]:
-        kind = directives.choice(self.arguments[0], tuple(LEGENDS))
-        return placed(self, (TEMPLATE, RECORD, TASK), page_html, kind)

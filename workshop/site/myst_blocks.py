@@ -74,8 +74,8 @@ def blocks(lines: list[str], first_line: int = 1) -> list[Block]:
     """The blocks of `lines`, the first of which is line `first_line` of its file."""
     page: list[Block] = []
     at = 0
-    for token in (token for token in PARSER.parse("\n".join(lines)) if token.type in KINDS and token.map):
-        start, end = token.map
+    for token in (token for token in PARSER.parse("\n".join(lines)) if token.type in KINDS):
+        start, end = token.map or (at, at)
         line = first_line + start
         if at < start:
             page.append(Block("text", first_line + at, lines[at:start]))

@@ -1,0 +1,56 @@
+"""The places that compute in the reader's browser, by one pattern: an HTML, its styles and scripts, and payloads.
+
+The repository holds exported models and the runtime as they come. A page opened from a file may load scripts but may
+not fetch, so the build writes each payload as a script, compressed and in letters: one way for servers and files. It is
+loaded on request.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from workshop.site import book_live, book_stepper, book_training
+
+# Each has page_html(static, [kind]), payloads(), the SOURCES that it is made from, and STYLES and SCRIPTS of its page.
+PLACES: dict[str, Any] = {
+    "live-translator": book_live,
+    "live-training": book_training,
+    "live-stepper": book_stepper,
+}
+
+
+class Live(SphinxDirective):
+    """`{live-translator}`, `{live-stepper}` and `{live-training} whole`: the place; the notebooks link to it."""
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        place = PLACES[self.name]
+        for file in place.SOURCES:
+            self.env.note_dependency(str(file))
+        static = "../" * self.env.docname.count("/") + "_static/"
+        return [nodes.raw("", place.page_html(static, *self.arguments), format="html")]
+
+
+def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load the scripts and styles of the places that stand on the page."""
+    for name, place in PLACES.items():
+        if f'id="{name}"' in context.get("body", ""):
+            for style in place.STYLES:
+                app.add_css_file(f"live/{style}.css")
+            for script in place.SCRIPTS:
+                app.add_js_file(f"live/{script}.js", loading_method="defer")
+
+
+def write_payloads(app: Sphinx, exception: Exception | None) -> None:
+    """Write the scripts that are loaded on request: translators, the steps of training, the trace of a forward pass."""
+    if exception or app.builder.name != "html":
+        return
+    folder = Path(app.outdir, "_static", "live")
+    folder.mkdir(parents=True, exist_ok=True)
+    for place in PLACES.values():
+        for name, text in place.payloads().items():
+            (folder / f"{name}.js").write_text(text, "utf-8")
