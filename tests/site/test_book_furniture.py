@@ -54,7 +54,7 @@ def test_folded_code_says_what_it_makes() -> None:
 
 def test_a_wrong_answer_folds_to_its_mistake() -> None:
     tree = new_document("page", get_default_settings())
-    sources = "x = 3  # doubles the b\ny = 1  # not this", "x = '#AT#'"
+    sources = "w = 1  # (n, d)\nx = 3  # doubles the b\ny = 1  # not this", "x = '#AT#'"
     for source in sources:
         folded = nodes.container(hide_mode="all", classes=["cell", "tag_wrong-answer"])
         folded += nodes.literal_block(source, source)

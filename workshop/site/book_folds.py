@@ -18,9 +18,9 @@ def made_by(cell: nodes.container) -> str:
 
 
 def mistake(cell: nodes.container) -> str:
-    """The line of a wrong answer: its first comment, where it has one."""
+    """The line of a wrong answer: its first comment that is no shape, where it has one."""
     source = next((part.astext() for part in cell.findall(nodes.literal_block)), "")
-    comment = re.search(r"(?:^|  )# (.+)", source, re.MULTILINE)
+    comment = re.search(r"(?:^|  )# ([^(].*)", source, re.MULTILINE)
     return f"A wrong answer: {comment[1]}" if comment else "A wrong answer, and what the check says"
 
 
