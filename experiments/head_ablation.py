@@ -98,9 +98,10 @@ def head_habits(
 
 
 def views(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Cross-attention (queries, keys): heads, and means over heads and layers."""
+    """Cross-attention (queries, keys): heads, means over heads and layers."""
     cross = [name for name in weights if name.endswith("cross")]
-    crosses = {name: weights[name][0] for name in cross}  # (heads, queries, keys)
+    # (heads, queries, keys)
+    crosses = {name: weights[name][0] for name in cross}
     for name, array in crosses.items():
         for head, rows in enumerate(array):
             yield f"{name}, head {head}", rows
@@ -111,7 +112,7 @@ def views(weights: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
 
 
 def most_attended_keys(rows: Tensor) -> list[int]:
-    """The key with the largest weight in each row; <eos> is no row and no key."""
+    """The key with the largest weight in each row, <eos> left out of both."""
     return rows[:-1, :-1].argmax(dim=1).tolist()
 
 

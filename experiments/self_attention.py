@@ -41,17 +41,18 @@ class SelfAttention(nn.Module):
         query = self.query_projection(states)
         key = self.key_projection(states)
         value = self.value_projection(states)
-        attended, weights = scaled_dot_product_attention(query, key, value, mask)
-        return states + attended, weights
+        found, weights = scaled_dot_product_attention(query, key, value, mask)
+        return states + found, weights
 
 
 class LookingEncoder(nn.Module):
-    """An encoder without recurrence: word plus place, then rounds of looking."""
+    """An encoder without recurrence: word plus place, rounds of looking."""
 
     def __init__(self, d_model=64, rounds=2, places=40):
         super().__init__()
         self.place = nn.Embedding(places, d_model) if places else None
-        self.rounds = nn.ModuleList(SelfAttention(d_model) for _ in range(rounds))
+        attend = (SelfAttention(d_model) for _ in range(rounds))
+        self.rounds = nn.ModuleList(attend)
 
     def forward(self, words, mask=None):
         """States (batch, words, d_model), and each round's weights."""
@@ -65,7 +66,7 @@ class LookingEncoder(nn.Module):
 
 
 class Reader(nn.Module):
-    """Names the scale of every number, from the encoder's state at its place."""
+    """Names the scale of every number, by the encoder's state at its place."""
 
     def __init__(self, encoder, d_state=64, d_model=64):
         super().__init__()

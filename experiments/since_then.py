@@ -170,16 +170,28 @@ def interval(values: list[float], base: list[float]) -> dict[str, float]:
     return {"mean": round(statistics.fmean(differences), 5), "half_width": round(width, 5)}
 
 
-def against_2017(runs: Mapping[str, list[dict[str, float]]]) -> dict[str, dict[str, Any]]:
-    """Differences in nats, and ratios of time with their interval, of each variant to 2017, seed by seed."""
-    found = {}
+def against_2017(
+    runs: Mapping[str, list[dict[str, float]]],
+) -> dict[str, dict[str, Any]]:
+    """Each variant against 2017, seed by seed.
+
+    Differences in nats, and ratios of time, with their intervals.
+    """
+
+    def nats(some: list[dict[str, float]]) -> list[float]:
+        return [run["nats_per_token"] for run in some]
+
+    def logs(some: list[dict[str, float]]) -> list[float]:
+        return [math.log(run["milliseconds_per_sentence"]) for run in some]
+
+    found, base = {}, runs["2017"]
     for name, own in runs.items():
-        nats, base = ([run["nats_per_token"] for run in some] for some in (own, runs["2017"]))
-        times, usual = ([math.log(run["milliseconds_per_sentence"]) for run in some] for some in (own, runs["2017"]))
-        ratio = interval(times, usual)
-        low, high = (math.exp(ratio["mean"] + sign * ratio["half_width"]) for sign in (-1, 1))
-        time_ratio = {"mean": round(math.exp(ratio["mean"]), 3), "low": round(low, 3), "high": round(high, 3)}
-        found[name] = {"nats_per_token": interval(nats, base), "time_ratio": time_ratio}
+        ratio = interval(logs(own), logs(base))
+        mean, half = ratio["mean"], ratio["half_width"]
+        ends = {"mean": mean, "low": mean - half, "high": mean + half}
+        times = {end: round(math.exp(x), 3) for end, x in ends.items()}
+        change = interval(nats(own), nats(base))
+        found[name] = {"nats_per_token": change, "time_ratio": times}
     del found["2017"]
     return found
 

@@ -121,7 +121,9 @@ class MultiHeadAttention(nn.Module):
         value: KeyStates,
         mask: Mask | None = None,
     ) -> QueryStates:
-        """Mix the value states into each query position; shapes (batch, length, d_model).
+        """Mix the value states into each query position.
+
+        All shapes are (batch, length, d_model).
 
         Args:
             mask: True where the query may look at the key;

@@ -17,9 +17,9 @@ def attention_axes(
 ) -> tuple[list[str], list[str]]:
     """The labels of the queries and of the keys of one array of weights.
 
-    Step i of the decoder has read the inputs `<bos>`, written[0] … written[i - 1]
-    and chooses written[i]. Its query is named by both, "read → chosen". Its keys
-    in self-attention are the inputs, in cross-attention the source.
+    Step i of the decoder has read `<bos>`, written[0] … written[i - 1] and
+    chooses written[i]. Its query is named by both, "read → chosen". Its keys in
+    self-attention are the inputs, in cross-attention the source.
 
     Args:
         name: a key of record_attention, such as "decoder.1.cross".
@@ -38,8 +38,9 @@ def attention_axes(
             return steps, read
         case ["decoder", _, "cross"]:
             return steps, list(source)
+    problem = f"name = {name!r} is no key of record_attention"
     example = "such as 'encoder.0.self' or 'decoder.1.cross'"
-    raise ValueError(f"name = {name!r} is no key of record_attention, {example}")
+    raise ValueError(f"{problem}, {example}")
 
 
 def attention_records(
@@ -98,7 +99,7 @@ def heads_removed(
     before = {name: block.detach().clone() for name, block in blocks.items()}
     with torch.no_grad():
         for name, head in heads:
-            # nn.Linear keeps W^O transposed: (d_model, h · d_v), head beside head.
+            # nn.Linear keeps W^O transposed, (d_model, h · d_v), head by head.
             d_v = blocks[name].size(1) // by_name[name].num_heads
             blocks[name][:, head * d_v : (head + 1) * d_v] = 0.0
     try:

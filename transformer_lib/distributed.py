@@ -37,8 +37,14 @@ def replica(model: nn.Module) -> nn.Module:
     return DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device])
 
 
-def gradient_sync(replica: nn.Module, now: bool) -> AbstractContextManager[None]:
-    """Inside the `with` block, backward passes average gradients over all ranks, or keep them for a later average."""
+def gradient_sync(
+    replica: nn.Module,
+    now: bool,
+) -> AbstractContextManager[None]:
+    """Inside the `with` block, backward passes average over all ranks.
+
+    If not `now`, they keep their gradients for a later average.
+    """
     if now or not isinstance(replica, DistributedDataParallel):
         return contextlib.nullcontext()
     return replica.no_sync()

@@ -110,7 +110,10 @@ def steps_to_reach(n, start, reads):
 
 def maximum_path_length(n, reads):
     """The most steps that any word takes to any place it reaches at all."""
-    return max(max(steps_to_reach(n, start, reads).values()) for start in range(n))
+    longest = 0
+    for start in range(n):
+        longest = max(longest, *steps_to_reach(n, start, reads).values())
+    return longest
 
 
 def recurrent_states(x, w_input, w_state, b_input, b_state):
@@ -334,7 +337,7 @@ def learning_rate(step_num, d_model, warmup_steps):
 
 
 def adam_step(weight, gradient, m, v, t, rate, beta1=0.9, beta2=0.98):
-    """Kingma and Ba (2015): step t of one weight -> the weight, both averages."""
+    """Kingma and Ba (2015): step t of one weight -> it and both averages."""
     m = beta1 * m + (1 - beta1) * gradient
     v = beta2 * v + (1 - beta2) * gradient**2
     mean, mean_square = m / (1 - beta1**t), v / (1 - beta2**t)
@@ -543,17 +546,19 @@ def bleu(hypotheses, references, longest=4):
 
 
 def ring_all_reduce(vectors, turns=None):
-    """Workers in a ring add up their vectors -> what each holds at the end, how much each sent.
+    """Workers in a ring add up their vectors -> what each holds and has sent.
 
-    Every vector is cut into as many pieces as there are workers. In each turn everybody
-    passes one piece to the right. At first the receiver adds it to its own; later the
-    pieces are finished sums, and the receiver keeps them. `turns` stops it early.
+    Every vector is cut into as many pieces as there are workers. In each turn
+    everybody passes one piece to the right. At first the receiver adds it to
+    its own; later the pieces are finished sums, and the receiver keeps them.
+    `turns` stops it early.
     """
     n = len(vectors)
-    held = [np.array_split(np.array(vector, dtype=float), n) for vector in vectors]
+    vectors = [np.array(vector, dtype=float) for vector in vectors]
+    held = [np.array_split(vector, n) for vector in vectors]
     sent = [0] * n
     for turn in range(2 * (n - 1) if turns is None else turns):
-        messages = [held[worker][(worker - turn) % n].copy() for worker in range(n)]
+        messages = [held[i][(i - turn) % n].copy() for i in range(n)]
         for worker in range(n):
             left = (worker - 1) % n
             piece = (left - turn) % n
@@ -566,9 +571,10 @@ def ring_all_reduce(vectors, turns=None):
 
 
 def matrix_products(config, source, target):
-    """Every matrix product of one forward pass over a sentence pair, source and target tokens long.
+    """Every matrix product of one forward pass over one sentence pair.
 
-    -> [(rows, inner, columns, how often)]: (rows, inner) times (inner, columns).
+    The pair has this number of source tokens and of target tokens.
+    -> [(rows, inner, columns, how often)], (rows, inner) times (inner, columns)
     """
     d_model, h = config.d_model, config.num_heads
 
@@ -583,18 +589,21 @@ def matrix_products(config, source, target):
         ]
 
     def feed_forward(length):
-        return [(length, d_model, config.d_ff, 1), (length, config.d_ff, d_model, 1)]
+        inner = (length, d_model, config.d_ff, 1)
+        outer = (length, config.d_ff, d_model, 1)
+        return [inner, outer]
 
     encoder = attend(source, source) + feed_forward(source)
-    decoder = attend(target, target) + attend(target, source) + feed_forward(target)
-    logits = [(target, d_model, config.vocabulary_size, 1)]
-    return config.num_layers * encoder + config.decoder_layers * decoder + logits
+    decoder = attend(target, target) + attend(target, source)
+    decoder += feed_forward(target)
+    layers = config.num_layers * encoder + config.decoder_layers * decoder
+    return [*layers, (target, d_model, config.vocabulary_size, 1)]  # and logits
 
 
 def share_of_weight(weights, key_of_query, causal=False):
-    """What a head gives to one key of each query, and what even weights would give.
+    """What a head gives to one key of each query, and what even weights would.
 
-    weights (n, m); key_of_query(i) is a key, or another number if query i has none.
+    weights (n, m); key_of_query(i) is a key, or another number if it has none.
     """
     n, m = weights.shape
     given, even = [], []
@@ -610,7 +619,7 @@ def share_of_weight(weights, key_of_query, causal=False):
 
 
 def crossed_pairs(places):
-    """Lines run from word i to places[i]. How many pairs of them cross, how many do not?
+    """Lines run from word i to places[i] -> pairs that cross, that do not.
 
     Two lines that end at the same place do neither.
     """
@@ -689,11 +698,14 @@ def faults_of_pairs(pairs, held_out, max_length, max_ratio):
     held_out: the pairs that are kept for validation or for a test.
     """
     faults = []
-    ratios = [len(target) / len(source) for source, target in pairs if source and target]
+    whole = [pair for pair in pairs if pair[0] and pair[1]]
+    ratios = [len(target) / len(source) for source, target in whole]
     usual = statistics.median(ratios)
     held_out_sources = [letters_of(source) for source, _ in held_out]
     held_out_targets = [letters_of(target) for _, target in held_out]
     for i, (source, target) in enumerate(pairs):
+        source_is_known = letters_of(source) in held_out_sources
+        target_is_known = letters_of(target) in held_out_targets
         fault = ""
         if source == "" or target == "":
             fault = "empty"
@@ -705,7 +717,7 @@ def faults_of_pairs(pairs, held_out, max_length, max_ratio):
                 fault = "of unequal lengths"
             elif (source, target) in pairs[:i]:
                 fault = "seen before"
-            elif letters_of(source) in held_out_sources and letters_of(target) in held_out_targets:
+            elif source_is_known and target_is_known:
                 fault = "shared with held-out pairs"
         faults.append(fault)
     return faults
@@ -723,7 +735,10 @@ def letters_of(sentence):
 
 
 def tree_tokens(tree):
-    """The tokens met on a walk around a tree [label, part, ...]; a part is a word or a tree."""
+    """The tokens met on a walk around a tree [label, part, ...].
+
+    A part is a word or a tree.
+    """
     tokens = []
     waiting = [tree]  # the last one comes next
     while waiting:

@@ -39,7 +39,8 @@ def test_an_unknown_activation_is_refused():
 def test_post_norm_normalises_the_sum():
     layer = AddAndNorm(CONFIG)
     x = torch.randn(3, 5, D_MODEL)
-    out = layer(x, torch.square)  # 2x would not do: the norm takes out a factor, and so the sum
+    # 2x would not do: the norm takes out a factor, and so the sum
+    out = layer(x, torch.square)
     expected = nn.functional.layer_norm(x + x.square(), (D_MODEL,))
     torch.testing.assert_close(out, expected)
     mean, variance = out.mean(-1), out.var(-1, correction=0)

@@ -179,13 +179,15 @@ def test_two_groups_are_heads_that_share_their_keys_and_values():
     with patched_package("grouped") as library:
         grouped = library.MultiHeadAttention(16, 4, 6, 5).double()
     weights = dict(grouped.state_dict())
-    for name, width in (("key_projection.weight", 6), ("value_projection.weight", 5)):
+    for kind, width in (("key", 6), ("value", 5)):
+        name = f"{kind}_projection.weight"
         per_group = weights[name].unflatten(0, (2, width))
         weights[name] = per_group.repeat_interleave(2, dim=0).flatten(0, 1)
     own.load_state_dict(weights)
     x = torch.randn(2, 7, 16, dtype=torch.float64)
     with torch.no_grad():
-        torch.testing.assert_close(grouped(x, x, x), own(x, x, x), atol=1e-12, rtol=0)
+        found, expected = grouped(x, x, x), own(x, x, x)
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
 
 def test_grouped_heads_halve_the_cache():

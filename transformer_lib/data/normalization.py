@@ -12,9 +12,10 @@ INVISIBLE = re.compile(
 
 
 def normalized(text: str) -> str:
-    """The text without invisible characters, in Unicode's form NFC, with single spaces between its words.
+    """The text in Unicode's form NFC, with single spaces between its words.
 
-    Half a character of UTF-16, as of an emoji that was cut in two, becomes U+FFFD.
+    Invisible characters go. Half a character of UTF-16, as of an emoji that was
+    cut in two, becomes U+FFFD.
 
     Raises:
         TypeError: no text, such as the NaN of an empty cell of a table.
@@ -22,6 +23,7 @@ def normalized(text: str) -> str:
     if not isinstance(text, str):
         raise TypeError(f"{text!r} is no text; a sentence is a str")
     if not text.isascii():
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        units = text.encode("utf-16-le", "surrogatepass")
+        text = units.decode("utf-16-le", "replace")
         text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
     return " ".join(text.split())

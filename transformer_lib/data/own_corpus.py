@@ -275,7 +275,8 @@ def _fault(source: int, target: int, limits: Limits, usual: float) -> str:
     if max(source, target) > limits.max_length:
         return "too long"
     ratio = target / source / usual
-    return "of unequal lengths" if max(ratio, 1 / ratio) > limits.max_ratio else ""
+    unequal = max(ratio, 1 / ratio) > limits.max_ratio
+    return "of unequal lengths" if unequal else ""
 
 
 def _leave_out_shared(pairs: Iterable[Pair], held_out: Iterable[Pair], faults: list[str]) -> int:

@@ -69,13 +69,15 @@ def tidy(tree: Tree) -> Tree | None:
 def linearize(tree: Tree) -> list[str]:
     """The tree as target tokens: `(NP`, `XX` for each word, `)NP`.
 
-    Parts of speech are left out, as in Vinyals et al. (2015), on whom the paper's experiment builds.
+    Parts of speech are left out, as in Vinyals et al. (2015), on whom the
+    paper's experiment builds.
 
     Source: section 6.3 [parsing].
     """
     if tree.is_part_of_speech:
         return [WORD]
-    inside = [token for part in tree.parts if isinstance(part, Tree) for token in linearize(part)]
+    trees = [part for part in tree.parts if isinstance(part, Tree)]
+    inside = [token for part in trees for token in linearize(part)]
     return [f"({tree.label}", *inside, f"){tree.label}"]
 
 
@@ -176,8 +178,13 @@ class BracketScores(NamedTuple):
     f1: float
 
 
-def bracket_scores(predicted: Iterable[Tree | None], right: Iterable[Tree]) -> BracketScores:
-    """Labelled precision, recall and F1 of all brackets together; None is a prediction that is no tree.
+def bracket_scores(
+    predicted: Iterable[Tree | None],
+    right: Iterable[Tree],
+) -> BracketScores:
+    """Labelled precision, recall and F1 of all brackets together.
+
+    None is a prediction that is no tree.
 
     Source: Table 4, section 6.3 [table-4].
 
@@ -187,9 +194,12 @@ def bracket_scores(predicted: Iterable[Tree | None], right: Iterable[Tree]) -> B
     pairs = list(zip(predicted, right, strict=True))
     given = [Counter() if tree is None else brackets(tree) for tree, _ in pairs]
     wanted = [brackets(tree) for _, tree in pairs]
-    hits = sum((mine & theirs).total() for mine, theirs in zip(given, wanted, strict=True))
-    total_given, total_wanted = (sum(counter.total() for counter in side) for side in (given, wanted))
+    both = zip(given, wanted, strict=True)
+    hits = sum((mine & theirs).total() for mine, theirs in both)
+    total_given = sum(counter.total() for counter in given)
+    total_wanted = sum(counter.total() for counter in wanted)
     if not total_wanted:
         raise ValueError(f"{len(pairs)} trees without a single bracket to find")
     f1 = 2 * hits / (total_given + total_wanted)
-    return BracketScores(hits / total_given if total_given else 0.0, hits / total_wanted, f1)
+    precision = hits / total_given if total_given else 0.0
+    return BracketScores(precision, hits / total_wanted, f1)

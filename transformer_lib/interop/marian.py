@@ -31,31 +31,41 @@ NAMES = {
     "final_layer_norm": "feed_forward_norm.norm",
 }
 # Which axis of a weight is d_model: the last where it reads states, the first where it writes them.
-READS = re.compile(r"(embedding|query_projection|key_projection|value_projection|inner)\.weight$")
+READS = re.compile(
+    r"(embedding|query_projection|key_projection|value_projection|inner)"
+    r"\.weight$"
+)
 WRITES = re.compile(r"(output_projection|outer|norm)\.(weight|bias)$")
 
 
 @torch.no_grad()
 def from_marian(hf_model: nn.Module) -> Transformer:
-    """Our Transformer with the weights, and so the function, of a Hugging Face `MarianMTModel`.
+    """Our Transformer with the weights and the function of a `MarianMTModel`.
 
-    Marian's positions are sines, then cosines; ours take turns. So the d_model axis of every weight is reordered.
-    A table of positions that holds no sinusoids becomes a learned one. The result is run beside the original.
-    The functions are the same in evaluation mode; of Marian's three rates of dropout, ours has the one called dropout.
+    Marian's positions are sines, then cosines; ours take turns. So the d_model
+    axis of every weight is reordered. A table of positions that holds no
+    sinusoids becomes a learned one. The result is run beside the original.
+    The functions are the same in evaluation mode; of Marian's three rates of
+    dropout, ours has the one called dropout.
 
     Returns:
-        a model in evaluation mode, with the dtype and device of the given one and no memory in common with it.
+        a model in evaluation mode, with the dtype and device of the given one
+        and no memory in common with it.
 
     Raises:
         ValueError: another kind of model, or what ours cannot express.
     """
     hf: Any = hf_model
-    if getattr(getattr(hf, "config", None), "model_type", None) != "marian" or not hasattr(hf, "final_logits_bias"):
-        raise ValueError(f"hf_model is a {type(hf).__name__}; pass a MarianMTModel, the one kind that can be converted")
-    encoder, decoder, bias = hf.model.encoder, hf.model.decoder, hf.final_logits_bias.flatten()
+    kind = getattr(getattr(hf, "config", None), "model_type", None)
+    if kind != "marian" or not hasattr(hf, "final_logits_bias"):
+        wanted = "a MarianMTModel, the one kind that can be converted"
+        raise ValueError(f"hf_model is a {type(hf).__name__}; pass {wanted}")
+    encoder, decoder = hf.model.encoder, hf.model.decoder
+    bias = hf.final_logits_bias.flatten()
     table = encoder.embed_positions.weight
     if not torch.equal(table, decoder.embed_positions.weight):
-        raise ValueError("encoder and decoder have different tables of positions; ours has one for both")
+        problem = "encoder and decoder have different tables of positions"
+        raise ValueError(f"{problem}; ours has one for both")
     weights = {
         "embedding.weight": decoder.embed_tokens.weight,
         "own_source_embedding.weight": encoder.embed_tokens.weight,
@@ -65,29 +75,42 @@ def from_marian(hf_model: nn.Module) -> Transformer:
         weights["output_bias"] = bias
     for name, weight in hf.model.state_dict().items():
         if ".layers." in name:
-            weights[re.sub(r"\w+", lambda word: NAMES.get(word[0], word[0]), name)] = weight
+            parts = [NAMES.get(part, part) for part in str(name).split(".")]
+            weights[".".join(parts)] = weight
     order = _order_of_sinusoids(table)
     if order is None:
         weights["positions.table"] = table
     else:
-        weights |= {name: weight[..., order] for name, weight in weights.items() if READS.search(name)}
-        weights |= {name: weight[order] for name, weight in weights.items() if WRITES.search(name)}
+        for name, weight in weights.items():
+            if READS.search(name):
+                weights[name] = weight[..., order]
+            elif WRITES.search(name):
+                weights[name] = weight[order]
 
     def logits(source: Tensor, target_input: Tensor) -> Tensor:
         return hf(source, decoder_input_ids=target_input).logits
 
-    ids = (hf.config.pad_token_id, hf.config.decoder_start_token_id, hf.config.eos_token_id)
-    return converted(hf, (encoder, decoder), weights, encoder.embed_scale, ids, logits)
+    ids = (
+        hf.config.pad_token_id,
+        hf.config.decoder_start_token_id,
+        hf.config.eos_token_id,
+    )
+    parts, scale = (encoder, decoder), encoder.embed_scale
+    return converted(hf, parts, weights, scale, ids, logits)
 
 
 def _order_of_sinusoids(table: Tensor) -> Tensor | None:
-    # How to take turns of the sines and cosines in the columns of this table, if it holds them.
+    # The order in which the sines and cosines of this table take turns, if it
+    # holds them.
     length, d_model = table.shape
     if d_model % 2:
         return None
     order = torch.arange(d_model).view(2, -1).T.flatten()
-    off = (table.cpu()[:, order] - sinusoids(length, d_model, dtype=torch.float64)).abs().max()
-    return order if off <= max(torch.finfo(kind).eps for kind in (table.dtype, torch.float32)) else None
+    expected = sinusoids(length, d_model, dtype=torch.float64)
+    off = (table.cpu()[:, order] - expected).abs().max()
+    kinds = (table.dtype, torch.float32)
+    coarser = max(torch.finfo(kind).eps for kind in kinds)
+    return order if off <= coarser else None
 
 
 README = """# {source} to {target}, for transformers

@@ -22,7 +22,6 @@ from workshop.site.myst_blocks import Block, PageError
 from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
-WIDTH = 80  # columns of code that a page shows beside both of its bars
 BOOK_ONLY = "book-only"  # the tag of a cell that belongs to the book and to no notebook
 INSTALL = """\
 # Where the book's package is missing, as on Colab, install it. Packages that are already there stay as they are.
@@ -137,13 +136,10 @@ class Converter:
         self.pending = []
 
     def _code(self, block: Block) -> None:
-        for number, text in enumerate(block.body, block.body_line):
-            if len(text) > WIDTH and " " in text.strip():
-                raise self.plain.error(number, f"{len(text)} columns of code; wrap the line at {WIDTH}")
         tags = block.options.get("tags") or []
         if BOOK_ONLY not in tags:
             metadata = {"tags": tags} if tags else {}
-            source = with_records(block.text.strip("\n"), self.plain.root)
+            source = with_records(self.plain.fitting(block).strip("\n"), self.plain.root)
             self.cells.append(nbformat.v4.new_code_cell(source, metadata=metadata))
 
 

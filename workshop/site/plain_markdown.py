@@ -23,6 +23,7 @@ from workshop.site.book_index import Index, Page, pages_in_order, read_page
 from workshop.site.myst_blocks import Block, PageError, blocks, dedented
 
 ROOT = Path(__file__).resolve().parents[2]
+WIDTH = 80  # columns of code that a page shows beside both of its bars
 DROPPED = {"answers", "bibliography", "exercise-end", "solution-end"}
 INLINE = re.compile(
     r"""
@@ -164,7 +165,7 @@ class Plain:
             return self.prose(block.text, block.line)
         if block.kind == "fence":
             fence = "````" if "```" in block.text else "```"
-            return self._indented(f"{fence}{block.name}\n{block.text}\n{fence}", block.indent)
+            return self._indented(f"{fence}{block.name}\n{self.fitting(block)}\n{fence}", block.indent)
         if block.kind == "directive":
             text = self.directive(block)
             return None if text is None else f"\n{self._indented(text, block.indent)}\n"
@@ -227,7 +228,15 @@ class Plain:
         number = self.index.number_of(self.page, block)
         return f"{picture}\n\n*{number}.* {self.body(block)}" if number else picture
 
-    # ── listings ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── code ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def fitting(self, block: Block, listed: str | None = None) -> str:
+        """The code of a block, if a page cuts no line of it; a word that cannot be broken may be longer."""
+        code = block.text if listed is None else listed
+        for text in code.split("\n"):
+            if len(text) > WIDTH and " " in text.strip():
+                raise self.error(block.line, f"{len(text)} columns; wrap at {WIDTH}: {text.strip()}")
+        return code
 
     def source(self, block: Block) -> tuple[str, str]:
         """The path of an included file from the root, and the very lines that the page shows of it."""
@@ -238,7 +247,7 @@ class Plain:
             text, _ = reader.read()
         except (OSError, ValueError) as error:
             raise self.error(block.line, str(error)) from None
-        return path, dedented(text)
+        return path, self.fitting(block, dedented(text))
 
     def listing(self, block: Block) -> str:
         path, text = self.source(block)
