@@ -575,19 +575,6 @@ def test_without_a_sandbox_nothing_runs_unasked(needs_grading: None, tmp_path: P
     assert done.stderr.endswith("add --without-sandbox (make grade: ARGS=--without-sandbox).\n")
 
 
-@pytest.mark.deep
-def test_without_a_sandbox_that_is_said_before_anything_runs(assignments: Path, tmp_path: Path) -> None:
-    release, right = released(assignments, "attention"), zoo.solutions(EXERCISES["attention"])
-    zoo.hand_in(tmp_path / "in", "ada", zoo.answered(release, right))
-    (tmp_path / "in" / "essay.docx").write_bytes(b"?")
-    (tmp_path / "bin").mkdir()
-    said = zoo.grade(tmp_path / "in", assignments, tmp_path / "out", *ONE_BY_ONE, PATH=str(tmp_path / "bin"))
-    assert said.startswith("NO SANDBOX: bubblewrap is not installed. Until there is one, a submission can read")
-    assert said.index("install bubblewrap") < said.index("[1/1]")
-    assert "essay.docx: not a notebook of a student, left out" in said
-    assert float(marks(tmp_path / "out", "attention")["ada"]["points"]) == ALL
-
-
 def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: Path) -> None:
     zoo.hand_in(tmp_path / "submitted", "ada", released(assignments, "attention"))
     (file,) = tmp_path.rglob("*.ipynb")

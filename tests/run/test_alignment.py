@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from IPython.core.formatters import DisplayFormatter
 
-import transformer_lib
 from transformer_lib import Transformer, Translator, beam_hypotheses, record_attention
 from transformer_lib.data import load_pairs
 from transformer_lib.run.alignment import word_alignment, word_numbers
@@ -17,11 +17,6 @@ SENTENCES = ["forty seven", "", "two thousand and six"]
 @pytest.fixture(scope="module")
 def numbers():
     return Translator.load("number_words_en_de")
-
-
-def test_the_top_level_has_what_a_user_needs():
-    assert {"Translator", "beam_hypotheses", "__version__"} <= set(transformer_lib.__all__)
-    assert transformer_lib.__version__.count(".") == 2
 
 
 @pytest.mark.parametrize("kind", [str, lambda path: path])
@@ -44,11 +39,6 @@ def test_the_folder_of_a_run_is_not_saved_over(numbers, tmp_path):
         with pytest.raises(ValueError, match="run"):
             write(tmp_path)
     assert not (tmp_path / "translator.json").exists()
-
-
-def test_a_translator_shows_itself_in_one_line(numbers):
-    assert "\n" not in repr(numbers)
-    assert "en → de" in repr(numbers)
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -92,7 +82,7 @@ def test_the_map_draws_itself(numbers):
     found = numbers.attention("forty seven")
     pytest.importorskip("altair")
     assert found.plot("encoder.0.self").to_dict()["data"]["values"]
-    assert found._repr_mimebundle_()
+    assert len(DisplayFormatter().format(found)[0]) > 1, "a notebook draws it"
     assert "\n" not in repr(found)
     with pytest.raises(ValueError, match=r"encoder\.9"):
         found.plot("encoder.9.self")

@@ -99,39 +99,12 @@ def test_sentences_of_like_length_share_a_batch():
     assert sum(b.target_tokens for b in in_file_order) / sum(b.target_output.numel() for b in in_file_order) < 0.6
 
 
-@pytest.mark.paper("batching")
-def test_among_targets_of_one_length_sources_of_like_length_share_a_batch():
-    batches = list(token_batches([([3] * (i % 29 + 1), [4] * 29) for i in range(1160)], 300))
-    real = sum((batch.source != 0).sum().item() for batch in batches)
-    assert real / sum(batch.source.numel() for batch in batches) > 0.95
-
-
-@pytest.mark.paper("batching")
-def test_pairs_of_one_length_meet_others_under_another_seed():
-    pairs = [([3 + i], [4]) for i in range(40)]
-    one, other = ({frozenset(b.source[:, 0].tolist()) for b in token_batches(pairs, 10, seed)} for seed in (0, 1))
-    assert len(one) == len(other) == 8
-    assert one != other
-
-
-@pytest.mark.paper("batching")
-def test_the_seed_fixes_the_order():
-    pairs = [([3] * (i % 7 + 1), [4] * (i % 5 + 1)) for i in range(200)]
-
-    def order(seed):
-        return [batch.source.tolist() for batch in token_batches(pairs, 50, seed)]
-
-    assert order(1) == order(1)
-    assert order(1) != order(2)
-
-
 def test_a_sentence_longer_than_a_batch_and_an_empty_batch_are_refused():
-    with pytest.raises(ValueError, match="pair 1 has 31 tokens, more than batch_tokens = 20; raise the limit"):
-        list(token_batches([([3], [4]), ([3] * 30, [4])], 20))
-    with pytest.raises(ValueError, match="no pairs: a batch needs at least one"):
+    for pairs, limit, named in (([([3], [4]), ([3] * 30, [4])], 20, "pair 1 .*31"), ([([3], [4])], 0, "batch_tokens")):
+        with pytest.raises(ValueError, match=named):
+            list(token_batches(pairs, limit))
+    with pytest.raises(ValueError, match="pairs"):
         make_batch([])
-    with pytest.raises(ValueError, match="batch_tokens = 0 must be an integer of at least 1"):
-        list(token_batches([([3], [4])], 0))
 
 
 def test_a_thread_gives_the_same_batches_in_the_same_order():
@@ -151,9 +124,9 @@ def test_a_thread_ends_with_its_reader():
 
 def test_an_error_in_a_thread_reaches_the_reader():
     pairs = [([3], [4]), ([3] * 9, [4])]
-    with pytest.raises(ValueError, match="pair 1 has 10 tokens, more than batch_tokens = 5"):
+    with pytest.raises(ValueError, match="pair 1"):
         list(in_background(token_batches(pairs, 5)))
-    with pytest.raises(ValueError, match="ahead = 0"):
+    with pytest.raises(ValueError, match="ahead"):
         next(in_background([], ahead=0))
 
 

@@ -1,8 +1,10 @@
 import gzip
 import hashlib
 import http.client
+import io
 import shutil
 import urllib.error
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,15 +18,13 @@ URL = "https://data.invalid/file.gz"
 
 
 class Upstream:
-    """Stands in for urllib: serves these bytes, or refuses."""
+    """Stands in for urllib: serves these bytes."""
 
     def __init__(self, content):
         self.content, self.calls = content, 0
 
     def __call__(self, url, timeout):
         self.calls += 1
-        if self.content is None:
-            raise urllib.error.URLError("no route to host")
         return self
 
     def __enter__(self):
@@ -60,37 +60,29 @@ def test_an_altered_file_is_named_with_both_hashes_and_stays(upstream, tmp_path)
     path = tmp_path / "file.gz"
     path.write_bytes(CONTENT[:-3])
     found = hashlib.sha256(CONTENT[:-3]).hexdigest()
-    with pytest.raises(ValueError, match=f"truncated or altered: expected sha256 {SHA256}, found {found}") as error:
+    with pytest.raises(ValueError, match=f"{SHA256}.*{found}") as error:
         fetch(path, URL, SHA256)
-    assert str(path) in str(error.value)
-    assert f"To place it by hand, download {URL} to" in str(error.value)
+    assert all(named in str(error.value) for named in (str(path), URL))
     assert path.read_bytes() == CONTENT[:-3]
     assert server.calls == 0
 
 
 def test_an_altered_download_is_not_kept(upstream, tmp_path):
     upstream(b"<html>404</html>")
-    with pytest.raises(ValueError, match=f"{URL} is truncated or altered: expected sha256 {SHA256}"):
+    with pytest.raises(ValueError, match=SHA256):
         fetch(tmp_path / "file.gz", URL, SHA256)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unreachable_upstream_says_how_to_place_the_file(upstream, tmp_path):
-    upstream(None)
-    with pytest.raises(
-        FileNotFoundError, match=r"is missing and https://data.invalid/file.gz cannot be reached .*no route"
-    ) as error:
+@pytest.mark.parametrize("failure", [urllib.error.URLError("no route"), http.client.IncompleteRead(b"half")])
+def test_a_download_that_fails_says_where_to_place_the_file(monkeypatch, tmp_path, failure):
+    def failing(_url, timeout):
+        raise failure
+
+    monkeypatch.setattr(corpora.urllib.request, "urlopen", failing)
+    with pytest.raises(FileNotFoundError, match="no route|IncompleteRead") as error:
         fetch(tmp_path / "file.gz", URL, SHA256)
-    assert f"download {URL} to {tmp_path / 'file.gz'}" in str(error.value)
-
-
-def test_a_broken_download_is_reported(monkeypatch, tmp_path):
-    def broken(_url, timeout):
-        raise http.client.IncompleteRead(b"half")
-
-    monkeypatch.setattr(corpora.urllib.request, "urlopen", broken)
-    with pytest.raises(FileNotFoundError, match="cannot be reached .*IncompleteRead"):
-        fetch(tmp_path / "file.gz", URL, SHA256)
+    assert all(named in str(error.value) for named in (URL, str(tmp_path / "file.gz")))
 
 
 def test_the_data_folder_is_the_environments_or_a_cache(monkeypatch, tmp_path):
@@ -115,14 +107,14 @@ def test_multi30k_has_its_published_sizes(multi30k, split, size):
 
 
 def test_a_truncated_corpus_file_is_refused(multi30k, monkeypatch, tmp_path, upstream):
-    server = upstream(None)
+    server = upstream(b"")
     (tmp_path / "multi30k").mkdir()
     for name in ("val.de.gz", "val.en.gz"):
         shutil.copyfile(multi30k / name, tmp_path / "multi30k" / name)  # not its mode, which may forbid to write
     damaged = tmp_path / "multi30k" / "val.en.gz"
     damaged.write_bytes(gzip.compress(b"one line\n"))
     monkeypatch.setenv("TRANSFORMER_LIB_DATA", str(tmp_path))
-    with pytest.raises(ValueError, match="val.en.gz is truncated or altered"):
+    with pytest.raises(ValueError, match="val.en.gz"):
         load_pairs("multi30k", "val", "de", "en")
     assert server.calls == 0
 
@@ -142,8 +134,11 @@ def test_tatoeba_keeps_held_out_sentences_out_of_training_in_both_languages(tato
 @pytest.mark.parametrize("corpus", ["number_words", "tatoeba"])
 def test_each_side_is_in_the_language_asked_for(corpus, monkeypatch):
     pairs = [(f"word {n}", f"Wort {n}") for n in range(600)]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("deu.txt", "".join(f"{english}\t{german}\n" for english, german in pairs))
     monkeypatch.setattr(corpora, "number_pairs", lambda _split: pairs)
-    monkeypatch.setattr(corpora, "_tatoeba_pairs", lambda: pairs)
+    monkeypatch.setattr(corpora, "fetch", lambda *_: packed.getvalue())
     for source, target, sides in (("en", "de", ["word", "Wort"]), ("de", "en", ["Wort", "word"])):
         found = load_pairs(corpus, "val", source, target)
         assert found
@@ -165,12 +160,9 @@ def test_a_split_by_english_sentence_ignores_marks_and_capitals():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("wmt99", "train", "de", "en"), "unknown corpus 'wmt99'; known: number_words, multi30k, tatoeba"),
-        (
-            ("multi30k", "test", "de", "en"),
-            "multi30k has no split 'test'; it has train, val, test_2016_flickr, test_2017_flickr",
-        ),
-        (("multi30k", "val", "de", "fr"), "multi30k is in de and en; got 'de' to 'fr'"),
+        (("wmt99", "train", "de", "en"), "wmt99"),
+        (("multi30k", "test", "de", "en"), "test_2016_flickr"),
+        (("multi30k", "val", "de", "fr"), "'fr'"),
     ],
 )
 def test_unknown_names_are_refused(arguments, message):

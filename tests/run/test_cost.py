@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformer_lib import Transformer, TransformerConfig, record_attention, reference
 from transformer_lib.data import make_batch
 from transformer_lib.training import TrainingConfig, adam, train
-from workshop.lab.cost import forward_flops, intensity, state_bytes, training_flops
+from workshop.lab.cost import forward_flops, intensity, state_bytes
 
 # Widths that no other width equals: an exchanged pair would show.
 SIZES = TransformerConfig(vocabulary_size=23, num_layers=2, d_model=12, d_ff=20, num_heads=3, d_k=5, d_v=7, p_drop=0.0)
@@ -40,13 +40,6 @@ def test_flops_are_two_for_each_multiply_add_of_the_loops(config, source, target
     assert sum(forward_flops(config, [source], [target]).values()) == expected
 
 
-def test_a_batch_costs_what_its_sentences_cost():
-    pairs = [(4, 7), (9, 3), (1, 1)]
-    together = forward_flops(SIZES, *zip(*pairs, strict=True))
-    for part, flops in together.items():
-        assert flops == sum(forward_flops(SIZES, [s], [t])[part] for s, t in pairs)
-
-
 @pytest.mark.parametrize("config", [SIZES, UNEQUAL])
 def test_flops_are_those_that_pytorch_counts(config):
     torch.manual_seed(0)
@@ -60,10 +53,6 @@ def test_flops_are_those_that_pytorch_counts(config):
     expected = sum(forward_flops(config, [9] * 5, [4] * 5, whole_square=True).values())
     assert forward == expected
     assert both == 3 * expected
-
-
-def test_a_training_step_costs_three_forward_passes():
-    assert training_flops(SIZES, [9, 4], [3, 5]) == 3 * sum(forward_flops(SIZES, [9, 4], [3, 5]).values())
 
 
 def test_weights_gradients_and_adam_take_sixteen_bytes_a_parameter():

@@ -1,6 +1,5 @@
 """The experiment on heads: its scores are the library's, its groups are complete."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -78,8 +77,3 @@ def test_habits_name_a_key_for_each_query():
 )
 def test_a_verb_frame(text, expected):
     assert has_frame(text) is expected
-
-
-def test_counts_have_ten_columns():
-    assert Scorer(REFERENCES, 0).counts(GOOD).shape == (4, 10)
-    assert np.array_equal(Scorer(REFERENCES, 0).times, Scorer(REFERENCES, 0).times)

@@ -476,112 +476,73 @@ def hooked_marian():
     return from_marian(hf)
 
 
+def two_tables():
+    hf = tiny_marian(0)
+    hf.model.decoder.embed_positions.weight.data[3] += 1
+    return from_marian(hf)
+
+
 TOKENS = nn.Embedding(19, 8)
-OTHER_LOGITS = "the logits of the two models differ. A hook .* or its layers are not all alike in heads"
 REFUSED = {
-    "a module around it": (
-        lambda: from_torch(Peer(), TOKENS),
-        r"transformer is a Peer, not an nn.Transformer; pass .* from_torch\(transformer, embedding, target_embedding, ",
-    ),
+    "a module around it": (lambda: from_torch(Peer(), TOKENS), "Peer"),
     "an encoder of one's own": (
         lambda: from_torch(nn.Transformer(8, 2, custom_encoder=nn.Identity()), TOKENS),
-        "encoder is a Identity, not an nn.TransformerEncoder",
+        "Identity",
     ),
-    "a module around the embedding": (
-        lambda: from_torch(stacks(), nn.Sequential(TOKENS)),
-        "embedding is a Sequential, not an nn.Embedding",
-    ),
-    "a module as output": (
-        lambda: from_torch(stacks(), TOKENS, output=nn.Tanh()),
-        "output is a Tanh, not an nn.Linear",
-    ),
-    "heads": (lambda: converted(layer_changed(self_attn__num_heads=4, self_attn__head_dim=2)), OTHER_LOGITS),
+    "a module around the embedding": (lambda: from_torch(stacks(), nn.Sequential(TOKENS)), "Sequential"),
+    "a module as output": (lambda: from_torch(stacks(), TOKENS, output=nn.Tanh()), "Tanh"),
+    "heads": (lambda: converted(layer_changed(self_attn__num_heads=4, self_attn__head_dim=2)), "logits"),
     "d_ff": (
         lambda: converted(layer_changed(linear1=nn.Linear(8, 5), linear2=nn.Linear(5, 8))),
-        r"one width, .*decoder.layers.1.feed_forward.inner.weight.*\[5, 8\].*\[13, 8\]",
+        r"feed_forward.inner.weight.*\[5, 8\].*\[13, 8\]",
     ),
-    "norm orders": (lambda: converted(layer_changed(norm_first=True)), OTHER_LOGITS),
-    "activations": (lambda: converted(layer_changed(activation=F.gelu)), OTHER_LOGITS),
-    "tanh": (lambda: converted(Peer(activation=torch.tanh)), "activation = .*tanh.* is none of relu, gelu, silu"),
-    "gelu by tanh": (lambda: converted(Peer(activation=nn.GELU("tanh"))), "approximate='tanh'.* is none of relu"),
-    "eps of one": (lambda: converted(layer_changed(norm2=nn.LayerNorm(8, 1e-6))), "layer_norm_eps = .*1e-06"),
-    "eps of all": (
-        lambda: from_torch(nn.Transformer(8, 2, 1, 1, 13, layer_norm_eps=1e-6), TOKENS),
-        "layer_norm_eps = {1e-06} has no counterpart: .* 1e-05",
-    ),
-    "one final norm": (
-        lambda: from_torch(stacks(encoder_norm=nn.LayerNorm(8)), TOKENS),
-        OTHER_LOGITS,
-    ),
+    "norm orders": (lambda: converted(layer_changed(norm_first=True)), "logits"),
+    "activations": (lambda: converted(layer_changed(activation=F.gelu)), "logits"),
+    "tanh": (lambda: converted(Peer(activation=torch.tanh)), "activation"),
+    "gelu by tanh": (lambda: converted(Peer(activation=nn.GELU("tanh"))), "approximate='tanh'"),
+    "eps of one": (lambda: converted(layer_changed(norm2=nn.LayerNorm(8, 1e-6))), "1e-06"),
+    "eps of all": (lambda: from_torch(nn.Transformer(8, 2, 1, 1, 13, layer_norm_eps=1e-6), TOKENS), "1e-06"),
+    "one final norm": (lambda: from_torch(stacks(encoder_norm=nn.LayerNorm(8)), TOKENS), "logits"),
     "another norm": (
         lambda: from_torch(stacks(encoder_norm=nn.RMSNorm(8), decoder_norm=nn.RMSNorm(8)), TOKENS),
-        "Unexpected key.*encoder.norm.weight",
+        "encoder.norm.weight",
     ),
-    "a subclass": (
-        lambda: from_torch(stacks(Doubled(8, 2, 13, batch_first=True)), TOKENS),
-        "Doubled, not an nn.TransformerEncoderLayer",
-    ),
+    "a subclass": (lambda: from_torch(stacks(Doubled(8, 2, 13, batch_first=True)), TOKENS), "Doubled"),
     **{
-        f"1 % more from the {name}": (partial(hooked, name), OTHER_LOGITS)
+        f"1 % more from the {name}": (partial(hooked, name), "logits")
         for name in ("decoder", "transformer", "embedding", "output")
     },
-    "1 % more from Marian's output": (hooked_marian, OTHER_LOGITS),
+    "1 % more from Marian's output": (hooked_marian, "logits"),
     "a bias of keys": (
         lambda: converted(layer_changed(self_attn=nn.MultiheadAttention(8, 2, add_bias_kv=True, batch_first=True))),
-        "Unexpected key.*bias_k",
+        "bias_k",
     ),
-    "an odd d_model": (
-        lambda: from_torch(nn.Transformer(9, 3, 1, 1, 13), nn.Embedding(19, 9)),
-        "positions = 'sinusoidal' with d_model = 9 must be .* a table, or None",
-    ),
-    "a narrow table": (
-        lambda: from_torch(stacks(), TOKENS, positions=torch.zeros(9, 7)),
-        r"one width, .*positions.table.*\[9, 7\].*\[9, 8\]",
-    ),
-    "a narrow embedding": (
-        lambda: from_torch(stacks(), nn.Embedding(19, 7)),
-        r"one width, .*embedding.weight.*\[19, 7\].*\[19, 8\]",
-    ),
-    "two vocabularies": (
-        lambda: from_torch(stacks(), TOKENS, output=nn.Linear(8, 18)),
-        r"vocabulary .*own_output_embedding.weight.*\[18, 8\].*\[19, 8\]",
-    ),
-    "a scale of 0": (lambda: from_torch(stacks(), TOKENS, embedding_scale=0.0), "embedding_scale = 0.0 must be"),
-    "max_norm": (
-        lambda: from_torch(stacks(), nn.Embedding(19, 8, max_norm=1.0)),
-        r"embedding = Embedding\(19, 8, max_norm=1.0\) .* no max_norm",
-    ),
-    "two dtypes": (lambda: from_torch(stacks().double(), TOKENS), "several dtypes or devices, .*float.*float"),
+    "an odd d_model": (lambda: from_torch(nn.Transformer(9, 3, 1, 1, 13), nn.Embedding(19, 9)), "d_model = 9"),
+    "a narrow table": (lambda: from_torch(stacks(), TOKENS, positions=torch.zeros(9, 7)), r"positions.*\[9, 7\]"),
+    "a narrow embedding": (lambda: from_torch(stacks(), nn.Embedding(19, 7)), r"embedding.weight.*\[19, 7\]"),
+    "two vocabularies": (lambda: from_torch(stacks(), TOKENS, output=nn.Linear(8, 18)), r"\[18, 8\].*\[19, 8\]"),
+    "a scale of 0": (lambda: from_torch(stacks(), TOKENS, embedding_scale=0.0), "embedding_scale"),
+    "max_norm": (lambda: from_torch(stacks(), nn.Embedding(19, 8, max_norm=1.0)), "max_norm"),
+    "two dtypes": (lambda: from_torch(stacks().double(), TOKENS), "dtypes"),
     "another pad id": (
         lambda: from_torch(stacks(), nn.Embedding(19, 8, padding_idx=0), nn.Embedding(19, 8, padding_idx=1)),
-        r"padding_idx=1\) with pad_id = 0; pass its padding_idx",
+        "padding_idx",
     ),
-    "eos as padding": (lambda: from_torch(stacks(), TOKENS, pad_id=2), "eos_id must differ from pad_id"),
-    "Marian without an output": (
-        lambda: from_marian(tiny_marian(0).model),
-        "hf_model is a MarianModel; pass a MarianMTModel",
-    ),
-    "Marian without an encoder": (
-        lambda: from_marian(marian_without_an_encoder()),
-        "hf_model is a MarianForCausalLM",
-    ),
-    "no Marian": (lambda: from_marian(nn.Linear(2, 2)), "hf_model is a Linear"),
-    "Marian's d_ff": (
-        lambda: from_marian(tiny_marian(0, decoder_ffn_dim=9)),
-        r"one width, .*inner.weight.*\[9, ",
-    ),
+    "eos as padding": (lambda: from_torch(stacks(), TOKENS, pad_id=2), "eos_id"),
+    "positions of another kind": (lambda: from_torch(stacks(), TOKENS, positions="rotary"), "rotary"),
+    "Marian without an output": (lambda: from_marian(tiny_marian(0).model), "MarianModel"),
+    "Marian without an encoder": (lambda: from_marian(marian_without_an_encoder()), "MarianForCausalLM"),
+    "no Marian": (lambda: from_marian(nn.Linear(2, 2)), "Linear"),
+    "the name of a Marian": (lambda: from_marian("Helsinki-NLP/opus-mt-de-en"), "str"),
+    "Marian's padding": (lambda: from_marian(tiny_marian(0, pad_token_id=None)), "pad_id"),
+    "Marian's d_ff": (lambda: from_marian(tiny_marian(0, decoder_ffn_dim=9)), r"inner.weight.*\[9, "),
     "Marian's heads": (
         lambda: from_marian(tiny_marian(0, d_model=12, encoder_attention_heads=2, decoder_attention_heads=3)),
-        OTHER_LOGITS,
+        "logits",
     ),
-    "Marian's activation": (
-        lambda: from_marian(tiny_marian(0, activation_function="gelu_new")),
-        "activation = NewGELU.* is none of relu, gelu, silu",
-    ),
-    "Marian's eos": (
-        lambda: from_marian(tiny_marian(0, eos_token_id=3, pad_token_id=3)),
-        "eos_id must differ from pad_id",
-    ),
+    "Marian's activation": (lambda: from_marian(tiny_marian(0, activation_function="gelu_new")), "NewGELU"),
+    "Marian's eos": (lambda: from_marian(tiny_marian(0, eos_token_id=3, pad_token_id=3)), "eos_id"),
+    "Marian's two tables of positions": (two_tables, "positions"),
 }
 
 
@@ -590,19 +551,3 @@ def test_what_cannot_be_expressed_is_refused_with_the_reason(name, unchecked):
     convert, reason = REFUSED[name]
     with pytest.raises(ValueError, match=f"(?s){reason}"):
         convert()
-
-
-def test_a_value_of_the_wrong_kind_is_refused_with_the_reason(unchecked):
-    with pytest.raises(ValueError, match="positions = 'rotary' .* must be 'sinusoidal'"):
-        from_torch(stacks(), TOKENS, positions="rotary")
-    with pytest.raises(ValueError, match="pad_id = None must be"):
-        from_marian(tiny_marian(0, pad_token_id=None))
-    with pytest.raises(ValueError, match="hf_model is a str"):
-        from_marian("Helsinki-NLP/opus-mt-de-en")
-
-
-def test_marians_two_tables_of_positions_are_refused():
-    hf = tiny_marian(0)
-    hf.model.decoder.embed_positions.weight.data[3] += 1
-    with pytest.raises(ValueError, match="encoder and decoder have different tables of positions"):
-        from_marian(hf)

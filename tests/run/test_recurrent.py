@@ -96,14 +96,6 @@ def test_blind_attention_weighs_all_real_words_alike():
     torch.testing.assert_close(weights[1], half.expand(5, 4))
 
 
-def test_training_leaves_the_blind_attention_blind():
-    model = build("blind", WORDS, D_VECTOR)
-    model(SOURCE, TARGET_INPUT).square().sum().backward()
-    assert model.attention.score.weight.grad is None
-    assert not model.attention.score.weight.any()
-    assert build("attentive", WORDS, D_VECTOR).attention.score.weight.requires_grad
-
-
 @both
 def test_writing_one_word_at_a_time_agrees_with_one_pass(kind):
     model = kind(WORDS, D_VECTOR, D_MODEL)

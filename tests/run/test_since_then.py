@@ -71,15 +71,8 @@ def test_a_diff_whose_lines_are_gone_or_there_twice_is_refused_and_says_what_to_
     assert (package / "layers.py").read_text("utf-8") == "one\nthree\n"
     for text, times in (("one\nthree\n", 0), ("one\ntwo\none\ntwo\n", 2)):
         (package / "layers.py").write_text(text, "utf-8")
-        message = rf"some\.diff: .*python -m workshop.lab.patches`; .*layers\.py holds these lines {times} times"
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=rf"some\.diff.*{times} times"):
             apply("some", package)
-
-
-def test_what_is_no_diff_against_the_package_is_refused():
-    for text in ("hello\n", "--- a/tests/x.py\n+++ b/tests/x.py\n"):
-        with pytest.raises(ValueError, match="no line of a unified diff"):
-            hunks(text)
 
 
 def test_rms_norm_ignores_the_scale_of_its_input_and_subtracts_no_mean():
@@ -127,20 +120,6 @@ def test_decoding_with_the_cache_gives_the_probabilities_of_the_whole_pass(names
                 log_p = model(source, target[:, :-1]).log_softmax(dim=-1)
             total = log_p.gather(-1, target[:, 1:, None]).sum().item()
             assert math.isclose(total, hypothesis.log_probability, abs_tol=1e-9)
-
-
-def test_rotary_leaves_cross_attention_and_embeddings_without_positions():
-    with patched_package("rotary") as library:
-        model = library.Transformer(config_of(library)).double().eval()
-        memory, target = torch.randn(1, 5, 16, dtype=torch.float64), ids(1, 3)
-        source = ids(1, 5)
-        order = torch.tensor([3, 1, 4, 0, 2])
-        with torch.no_grad():
-            straight = model.decode(target, memory, source)
-            shuffled = model.decode(target, memory[:, order], source[:, order])
-            rows = model.embed(torch.tensor([[7, 7]]), model.embedding)[0]
-    assert torch.allclose(straight, shuffled, atol=1e-12)
-    assert torch.equal(rows[0], rows[1])
 
 
 def gated_feed_forward(x, w_gate, w_in, w_out):

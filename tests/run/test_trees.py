@@ -118,13 +118,13 @@ def test_f1_worked_by_hand(cat):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        ("(S XX )S", "1 words have no XX"),
-        ("(S XX XX XX )S", r"tokens\[3\] is one more XX than there are words"),
-        ("(S XX XX )NP", r"tokens\[3\] = '\)NP' does not close \(S"),
-        ("(S XX (NP )NP XX )S", r"tokens\[3\] = '\)NP' does not close \(NP"),
-        ("(S (NP XX XX )NP", "1 brackets are open after 0 trees"),
-        ("(S XX )S (S XX )S", "0 brackets are open after 2 trees; give one whole tree"),
-        ("XX XX", "0 brackets are open after 2 trees"),
+        ("(S XX )S", "1 words"),
+        ("(S XX XX XX )S", r"tokens\[3\]"),
+        ("(S XX XX )NP", r"tokens\[3\].*\(S"),
+        ("(S XX (NP )NP XX )S", r"tokens\[3\].*\(NP"),
+        ("(S (NP XX XX )NP", "brackets"),
+        ("(S XX )S (S XX )S", "2 trees"),
+        ("XX XX", "2 trees"),
     ],
 )
 def test_tokens_that_are_no_tree_are_refused(tokens, message):
@@ -174,19 +174,18 @@ def test_each_repair_follows_the_rule(tokens, mended, repairs):
 
 
 def test_a_tree_without_words_is_refused():
-    with pytest.raises(ValueError, match="words is empty"):
+    with pytest.raises(ValueError, match="words"):
         mended_tree(["(S", ")S"], [])
 
 
 def test_broken_files_and_scores_without_a_pair_are_refused(cat):
-    with pytest.raises(ValueError, match=r"the text ends inside 1 open brackets; the innermost is \(S"):
-        list(read_trees("(S (NN a)"))
-    with pytest.raises(ValueError, match=r"'\)' stands outside all brackets"):
-        list(read_trees("(S (NN a)))"))
-    with pytest.raises(ValueError, match="0 trees without a single bracket to find"):
+    for text, named in (("(S (NN a)", r"\(S"), ("(S (NN a)))", r"\)")):
+        with pytest.raises(ValueError, match=named):
+            list(read_trees(text))
+    with pytest.raises(ValueError, match="0 trees"):
         bracket_scores([], [])
     assert bracket_scores([None], [cat]) == (0.0, 0.0, 0.0)
-    with pytest.raises(ValueError, match="argument 2 is longer than argument 1"):
+    with pytest.raises(ValueError, match="longer"):
         bracket_scores([cat], [cat, cat])
 
 
