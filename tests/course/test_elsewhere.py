@@ -46,7 +46,7 @@ def test_gradescope_gets_each_check_with_its_message() -> None:
     assert [test["score"] for test in checks] == [2, 2, 1, 0]
     assert [test["output"] for test in checks] == ["Right.", "", "Right.", "of -1 you make 1"]
     assert [test["visibility"] for test in checks] == ["visible", "after_due_date"] * 2
-    assert result["output"].startswith("a-check: stopped after 20 s\nc, 6 points: ")
+    assert "stopped after 20 s" in result["output"]
     assert (written["name"], written["max_score"]) == ("c", 0)
     assert written["output"].endswith("Because of the scale."), "for who marks it there"
 
@@ -116,7 +116,7 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
         expected = sum(one.points for one in machine if one.label not in loses)
         assert sum(test["score"] for test in result["tests"]) == expected, (name, result)
         assert sum(test["max_score"] for test in result["tests"]) == sum(one.points for one in machine)
-        assert ("There is no notebook" in result["output"]) == (name == "nothing")
+        assert ("no notebook" in result["output"]) == (name == "nothing")
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no checkout of git")

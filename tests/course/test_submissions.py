@@ -107,27 +107,23 @@ def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chap
 def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) -> None:
     put(tmp_path, "ada.ipynb", "ex-masks-bug")
     put(tmp_path, "kim_learning_rate.ipynb", "ex-masks-bug")
+    put(tmp_path, "lou_multi_head_attention.ipynb", "ex-heads")  # the longest name of a chapter counts
     (tmp_path / "bob_learning_rate.ipynb").write_text("{broken", "utf-8")
     (tmp_path / "eve.ipynb").write_text("{broken", "utf-8")
     (tmp_path / "notes.txt").write_text("?", "utf-8")
     (tmp_path / "zoe_attention.zip").write_bytes(b"PK")
     found, lines = find(tmp_path, CHAPTERS)
-    assert {one.student: one.chapter for one in found} == {"ada": "masks", "bob": "learning_rate", "kim": "masks"}
-    assert lines == [
-        "eve.ipynb: of no chapter that can be told; grade it with CHAPTER=…",
-        "notes.txt: not a notebook of a student, left out",
-        "zoe_attention.zip: an archive: unpack it; left out",
-    ]
+    chapters = {"ada": "masks", "bob": "learning_rate", "kim": "masks", "lou": "multi_head_attention"}
+    assert {one.student: one.chapter for one in found} == chapters
+    assert [line.partition(":")[0] for line in lines] == ["eve.ipynb", "notes.txt", "zoe_attention.zip"]
+    assert all(word in line for word, line in (("CHAPTER=", lines[0]), ("unpack", lines[2])))
     put(tmp_path, "ada_attention.ipynb")
     found, lines = find(tmp_path, CHAPTERS, wanted="attention")
     assert {one.file.name: one.chapter for one in found} == {
         "ada_attention.ipynb": "attention",
         "eve.ipynb": "attention",
     }
-    assert lines[:2] == [
-        "ada.ipynb: of the chapter masks, left out",
-        "bob_learning_rate.ipynb: of the chapter learning_rate, left out",
-    ]
+    assert [line.partition(":")[0] for line in lines[:2]] == ["ada.ipynb", "bob_learning_rate.ipynb"]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +162,6 @@ def test_a_file_that_is_not_taken_gets_a_line_unless_it_is_nobodys(tmp_path: Pat
     (found,), lines = find(tmp_path, CHAPTERS)
     assert found.file == tmp_path / "ada/attention/attention.ipynb"
     assert [line.split(":")[0] for line in lines] == ["a/b/attention/attention.ipynb", "eve/Attention/attention.ipynb"]
-    assert all("its folders are of no layout" in line for line in lines)
 
 
 @pytest.mark.posix
@@ -174,7 +169,8 @@ def test_a_link_shows_nobody_elses_work(tmp_path: Path) -> None:
     put(tmp_path, "ada.ipynb")
     (tmp_path / "eve.ipynb").symlink_to("ada.ipynb")
     (found,), lines = find(tmp_path, CHAPTERS)
-    assert (found.student, lines) == ("ada", ["eve.ipynb: a link to another file, left out"])
+    assert (found.student, len(lines)) == ("ada", 1)
+    assert "eve.ipynb" in lines[0]
 
 
 def test_beside_the_assignment_another_notebook_of_the_folder_does_not_count(tmp_path: Path) -> None:
@@ -183,13 +179,7 @@ def test_beside_the_assignment_another_notebook_of_the_folder_does_not_count(tmp
     os.utime(tmp_path / "ada/attention/attention.ipynb", (1, 1))
     (found,), lines = find(tmp_path, CHAPTERS)
     assert found.file.name == "attention.ipynb"
-    assert lines == ["scratch.ipynb: attention.ipynb of the same student has the assignment's name; left out"]
-
-
-def test_the_longest_name_of_a_chapter_counts(tmp_path: Path) -> None:
-    put(tmp_path, "ada_multi_head_attention.ipynb", "ex-heads")
-    (found,), _ = find(tmp_path, CHAPTERS)
-    assert found.student == "ada"
+    assert [line.partition(":")[0] for line in lines] == ["scratch.ipynb"]
 
 
 def test_of_two_files_of_a_student_the_newer_counts(tmp_path: Path) -> None:
@@ -198,7 +188,7 @@ def test_of_two_files_of_a_student_the_newer_counts(tmp_path: Path) -> None:
     os.utime(tmp_path / "ada_attention.ipynb", (1, 1))  # the last by name
     (found,), lines = find(tmp_path, CHAPTERS)
     assert found.file.name == "ada.ipynb"
-    assert lines == ["ada_attention.ipynb: ada.ipynb of the same student is newer; left out"]
+    assert [line.partition(":")[0] for line in lines] == ["ada_attention.ipynb"]
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "*", "[x]", "..", "Zoë Ångström", "=1+1"])
@@ -231,10 +221,9 @@ def test_a_file_name_that_is_no_utf_8_is_graded(tmp_path: Path) -> None:
 
 
 def test_nothing_to_grade_says_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="missing"):
-        find(tmp_path / "missing", CHAPTERS)
-    with pytest.raises(SystemExit, match="Nothing to grade"):
-        find(tmp_path, CHAPTERS)
+    for folder in (tmp_path / "missing", tmp_path):
+        with pytest.raises(SystemExit, match=folder.name):
+            find(folder, CHAPTERS)
 
 
 # ── Rebuilding ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -256,7 +245,7 @@ def test_answers_come_from_the_student_and_all_else_from_the_assignment(tmp_path
         "assert f(1) == 2",
         "Because.",
     ]
-    assert notes == [f"{name}: had been changed; the original was put back" for name in ("setup", "ex-f-check")]
+    assert notes == [f"{name}: {CHANGED}" for name in ("setup", "ex-f-check")]
 
 
 def test_a_check_knows_that_its_answer_was_left_alone(tmp_path: Path) -> None:
@@ -292,7 +281,7 @@ def test_a_missing_answer_gets_its_starter_and_a_note(tmp_path: Path) -> None:
     del mine.cells[2]
     rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
     assert sources(rebuilt) == sources(assignment())
-    assert notes == ["ex-f: was missing; the starter was put back"]
+    assert [note.partition(":")[0] for note in notes] == ["ex-f"]
 
 
 def test_an_answer_copied_below_counts_last_as_when_the_student_ran_it(tmp_path: Path) -> None:
@@ -313,7 +302,7 @@ def test_a_written_answer_in_a_cell_below_is_taken_over(tmp_path: Path) -> None:
     rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
     assert sources(rebuilt)[4:] == ["*Here.*\n\nBecause.", "1 + 1", "Later."]
     assert rebuilt.cells[4]["attachments"] == {"a.png": {"image/png": "iVBORw0KGgo="}}
-    assert notes == ["ex-why: was answered in a cell of its own below; that text was taken over"]
+    assert [note.partition(":")[0] for note in notes] == ["ex-why"]
     mine.cells[4].source = "In place."
     rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
     assert (sources(rebuilt)[4], notes) == ("In place.", [])
@@ -328,21 +317,15 @@ def test_half_of_a_character_and_a_picture_that_is_none_do_no_harm(tmp_path: Pat
     assert "attachments" not in rebuilt.cells[4]
 
 
-def test_a_mark_of_byte_order_does_no_harm(tmp_path: Path) -> None:
-    assert sources(submitted(tmp_path, "\ufeff" + json.dumps(assignment()))) == sources(assignment())
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the file is empty"),
-        ("{", "not valid JSON"),
-        (bytes(range(256)), "not valid JSON"),
-        ("[]", "JSON, but no notebook"),
-        ("[1]", "JSON, but no notebook"),
-        ('{"cells": [1, "x"], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "JSON, but no notebook"),
-        ('{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "JSON, but no notebook"),
-        ("[" * 100_000, "not valid JSON"),
+        ("", "empty"),
+        *((text, "JSON") for text in ("{", bytes(range(256)), "[" * 100_000)),
+        ("[]", "no notebook"),
+        ("[1]", "no notebook"),
+        ('{"cells": [1, "x"], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "no notebook"),
+        ('{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "no notebook"),
     ],
 )
 def test_what_is_no_notebook_is_said(tmp_path: Path, text: str | bytes, message: str) -> None:
@@ -372,7 +355,7 @@ def test_a_notebook_beyond_the_limit_is_not_read_and_the_remedy_is_said(tmp_path
 def test_odd_cells_are_read_as_plain_text(tmp_path: Path) -> None:
     odd = {"cell_type": "code", "source": ["a\n", "b"], "metadata": {"nbgrader": [1]}, "outputs": [{"x": 1}], "id": 7}
     book = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [odd, {"cell_type": "raw", "source": "r"}]}
-    found = submitted(tmp_path, json.dumps(book))
+    found = submitted(tmp_path, "\ufeff" + json.dumps(book))
     assert sources(found) == ["a\nb"]
     assert ids(found) == {"7"}
 
@@ -412,16 +395,15 @@ def test_where_the_grader_failed_there_is_no_mark(tmp_path: Path) -> None:
     write_canvas(file, [failed], "Attention")
     assert rows(file)[2][-1] == ""
     text = report("attention", [marks(), failed], [])
-    assert "Points: least 1, middle 1, most 1, of 2." in text
-    assert "bob: THE GRADER FAILED: RuntimeError" in text
+    assert "most 1, of 2" in text
+    assert "RuntimeError" in text
 
 
 def test_a_mark_by_hand_that_is_to_be_confirmed_is_no_written_answer() -> None:
     one = marks()
     one.waiting = ["ex-f-check", "ex-why"]
     assert one.unmarked == ["ex-why"]
-    assert "1 written" in one.comment
-    assert "**1 written" in report("attention", [one], [])
+    assert all("1 written" in text for text in (one.comment, report("attention", [one], [])))
 
 
 def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
@@ -430,8 +412,8 @@ def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
     bob.outcomes["ex-f-hidden"] = "off by -1e-5"
     text = report("attention", [marks(), bob], ["x.txt: left out"])
     assert "| ex-f-hidden | 0 | 2 |" in text
-    assert "- ex-f-hidden, 2 ×: off by …" in text
-    assert "- x.txt: left out" in text
+    assert "2 ×: off by …" in text
+    assert "x.txt" in text
 
 
 def test_cells_that_differ_in_most_notebooks_are_named_once_with_the_likely_reason() -> None:
@@ -440,7 +422,6 @@ def test_cells_that_differ_in_most_notebooks_are_named_once_with_the_likely_reas
         one.events.append(f"setup: {CHANGED}")
     others[0].events.append(f"ex-f-check: {CHANGED}")
     text = report("attention", [marks(), *others], [])
-    assert f"- setup: {CHANGED}, in 2 of 3 notebooks: from another version or key?" in text
     assert text.count(f"setup: {CHANGED}") == 1
     assert f"- bob: ex-f-check: {CHANGED}\n" in text
     assert f"- bob: setup: {CHANGED}" in report("attention", others[:1], []), "one notebook is no class"
@@ -512,8 +493,8 @@ def test_the_class_list_tells_who_handed_in_nothing(tmp_path: Path) -> None:
     assert absent(students, found, "attention") == {"never": ""}
     assert [*absent(students, found, "masks")] == students
     text = report("attention", [marks()], [], {"never": ""})
-    assert "## No notebook of this chapter: 1\n\n- never" in text
-    assert "No notebook" not in report("attention", [marks()], [])
+    assert "- never" in text
+    assert "never" not in report("attention", [marks()], [])
 
 
 def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path: Path) -> None:
@@ -584,13 +565,9 @@ def test_a_class_list_that_cannot_be_read_says_where(tmp_path: Path, text: str, 
         read_class(table_of_the_class(tmp_path, text))
 
 
-def test_a_class_list_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"nosuch\.csv"):
-        read_class(tmp_path / "nosuch.csv")
-
-
-def test_a_class_list_in_another_encoding_says_how_to_save_it(tmp_path: Path) -> None:
-    file = table_of_the_class(tmp_path, "")
-    file.write_bytes("student\nMüller\n".encode("latin-1"))
+def test_a_class_list_that_is_not_there_or_in_another_encoding_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"class\.csv"):
+        read_class(tmp_path / "class.csv")
+    (tmp_path / "class.csv").write_bytes("student\nMüller\n".encode("latin-1"))
     with pytest.raises(ValueError, match="UTF-8"):
-        read_class(file)
+        read_class(tmp_path / "class.csv")

@@ -1,6 +1,7 @@
 """The benchmarks: the work is what it says, wrong work is refused, and the command runs from end to end."""
 
 import json
+import math
 import statistics
 import subprocess
 import sys
