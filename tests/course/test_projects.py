@@ -481,21 +481,6 @@ def test_a_remark_is_the_first_errors_message_in_one_line(text, expected):
     assert grade_projects.said(error, Path("/a/folder")) == expected
 
 
-def test_each_run_of_the_tests_ends_in_its_time(tmp_path, monkeypatch):
-    limits = []
-
-    def too_long(command, timeout: float, **_options) -> None:
-        limits.append(timeout)
-        raise subprocess.TimeoutExpired(command, timeout)
-
-    monkeypatch.setattr(grade_projects, "missing", lambda _python: "")  # asked once in a process, by a command too
-    monkeypatch.setattr(subprocess, "run", too_long)
-    make_projects.write_bugs(tmp_path, [])
-    marked = grade_projects.grade_bugs(tmp_path, 7, make_projects.key(make_projects.choose(0)))
-    assert limits == [10 * 7] * (make_projects.NUM_BUGS + 1)
-    assert marked.remark == "stopped after 70 s"
-
-
 def test_the_rest_is_tried_without_the_bugs_that_are_left(tmp_path, monkeypatch):
     bugs = make_projects.choose(1)
     tried = {}

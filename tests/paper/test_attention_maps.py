@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, record_attention, reference
+from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, reference
 from transformer_lib.attention import watcher
 from transformer_lib.attention_maps import attention_axes, attention_records, heads_removed
 from transformer_lib.decoding import hypothesis_attention
@@ -76,19 +76,6 @@ def test_each_weight_stands_at_its_own_tokens(looks_by_position):
     assert looked["decoder.0.self", 0, "forty → seven"] == "forty"
     assert looked["decoder.0.self", 1, "forty → seven"] == "<bos>"
     assert looked["decoder.1.self", 1, "seven → <eos>"] == "forty"
-
-
-def test_the_records_are_the_recorded_weights():
-    m = model()
-    with torch.no_grad(), record_attention(m) as recorded:
-        m(SOURCE_IDS, torch.tensor([[1, *WRITTEN_IDS[:-1]]]))
-    records = attention_records(hypothesis_attention(m, SOURCE_IDS, WRITTEN_IDS), SOURCE, WRITTEN)
-    read = ["<bos>", "forty", "seven"]
-    for r in records:
-        name, i, j = r["attention"], r["row"], r["column"]
-        assert r["weight"] == recorded[name][0, r["head"], i, j]
-        assert r["query"] == (SOURCE[i] if name.startswith("encoder") else STEPS[i])
-        assert r["key"] == (read[j] if name in ("decoder.0.self", "decoder.1.self") else SOURCE[j])
 
 
 def test_no_row_of_the_decoder_names_as_key_what_it_is_about_to_choose():

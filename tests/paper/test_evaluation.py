@@ -1,15 +1,13 @@
-import json
 import math
 import random
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
 
 from transformer_lib import Transformer, TransformerConfig, evaluation, reference
-from transformer_lib.data import load_pairs, make_batch, token_batches
+from transformer_lib.data import make_batch, token_batches
 from transformer_lib.evaluation import bleu, bleu_tokenization, chrf, exact_match, paired_bootstrap, perplexity
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
@@ -113,20 +111,6 @@ def test_a_paired_bootstrap_tells_a_real_gain_from_chance():
     assert paired_bootstrap(references, worse, references, draws=200).difference == -gain.difference
 
 
-@pytest.mark.usefixtures("multi30k")
-def test_bleu_equals_that_of_torchtext_0_18():
-    recorded = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))["bleu"]
-    references = [english.lower().split() for _, english in load_pairs("multi30k", "test_2016_flickr", "de", "en")]
-    damaged = {
-        "identity": references,
-        "every_7th_token_dropped": [[t for i, t in enumerate(r) if i % 7 != 6] for r in references],
-        "first_token_repeated": [[r[0], *r] for r in references],
-    }
-    for name, hypotheses in damaged.items():
-        score, *_ = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in references], tokenize="none")
-        assert score / 100 == pytest.approx(recorded[name], abs=1e-6)
-
-
 def test_exact_match_is_the_fraction_of_equal_lines():
     assert exact_match(["a", "b", "c ", "d"], ["a", "b", "c", "D"]) == 0.5
 
@@ -145,12 +129,6 @@ def test_perplexity_is_exp_of_the_mean_cross_entropy_over_all_real_tokens():
     batches = [make_batch(pairs[:2]), make_batch(pairs[2:])]
     assert perplexity(model, batches) == pytest.approx(math.exp(nats / tokens), rel=1e-5)
     assert model.training
-
-
-def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large():
-    model = Transformer(TINY)
-    torch.nn.init.zeros_(model.embedding.weight)
-    assert perplexity(model, [make_batch([([3], [4, 5])])]) == pytest.approx(13, rel=1e-5)
 
 
 def test_a_model_past_all_measure_is_infinitely_perplexed():

@@ -13,11 +13,6 @@ def test_causal_mask_equals_the_loops(length):
     np.testing.assert_array_equal(mask, reference.causal_mask(length))
 
 
-@pytest.mark.paper("causal-mask")
-def test_causal_mask_is_the_one_pytorch_negates():
-    assert torch.equal(~causal_mask(5), torch.nn.Transformer.generate_square_subsequent_mask(5).isinf())
-
-
 def test_padding_mask_is_true_at_real_tokens_and_broadcasts():
     tokens = torch.tensor([[5, 7, 9], [5, 3, 3]])
     mask = padding_mask(tokens, pad_id=3)

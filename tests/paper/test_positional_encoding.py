@@ -22,11 +22,6 @@ def test_sinusoids_equal_the_loops(base):
 
 
 @pytest.mark.paper("pe")
-def test_position_0_is_zero_one_zero_one():
-    assert sinusoids(1, 6)[0].tolist() == [0, 1, 0, 1, 0, 1]
-
-
-@pytest.mark.paper("pe")
 def test_wavelengths_go_from_two_pi_towards_base_times_two_pi():
     d_model = 512
     frequencies = torch.atan2(table(2, d_model)[1, 0::2], table(2, d_model)[1, 1::2])  # the angle at position 1

@@ -81,19 +81,6 @@ def test_a_stage_that_hangs_is_killed_with_all_that_it_started(tmp_path, monkeyp
     assert not mark.exists()
 
 
-def test_a_command_that_ends_gives_its_status():
-    assert gpu_record.run_within([sys.executable, "-c", "raise SystemExit(3)"], 30.0) == 3
-
-
-def test_a_batch_is_full_and_shifted():
-    batch = gpu_steps.random_batch(gpu_steps.SMOKE.config, 96)
-    assert batch.source.shape == batch.target_input.shape == (3, gpu_steps.LENGTH)
-    assert batch.target_tokens == 96
-    assert (batch.target_output[:, :-1] == batch.target_input[:, 1:]).all()
-    assert (batch.source[:, -1] == batch.target_output[:, -1]).all()  # <eos>
-    assert min(batch.source[:, :-1].min(), batch.target_input[:, 1:].min()) > 2
-
-
 def test_a_seal_shows_an_edited_record():
     record = seal({"device": "a card", "stages": {"check": {"loss": 1.0}}})
     assert seal(record) == record

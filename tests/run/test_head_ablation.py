@@ -1,9 +1,8 @@
 """The experiment on heads: its scores are the library's, its groups are complete."""
 
 import pytest
-import torch
 
-from experiments.head_ablation import Scorer, groups, habits_of, has_frame, most_attended_keys, names, views
+from experiments.head_ablation import Scorer, groups, habits_of, names
 from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.evaluation import bleu
 
@@ -41,19 +40,6 @@ def test_every_head_is_removed_alone_and_with_its_kind():
     assert {head for _, heads in found[-3:] for head in heads} == set(alone)
 
 
-def test_views_are_maps_and_leave_the_end_out():
-    torch.manual_seed(0)
-    weights = {f"decoder.{i}.cross": torch.rand(1, 2, 3, 5).softmax(-1) for i in (0, 1)}
-    weights["decoder.0.self"] = torch.rand(1, 2, 3, 3)
-    found = dict(views(weights))
-    assert len(found) == 2 * 2 + 2 + 1
-    for rows in found.values():
-        torch.testing.assert_close(rows.sum(-1), torch.ones(3))
-    torch.testing.assert_close(found["mean of heads and layers"], torch.stack([*found.values()][:4]).mean(0))
-    rows = torch.tensor([[0.1, 0.2, 0.7], [0.6, 0.3, 0.1], [0.0, 0.0, 1.0]])
-    assert most_attended_keys(rows) == [1, 0]
-
-
 def test_habits_name_a_key_for_each_query():
     source = ["▁Tom", "▁liebt", "▁Maria", ".", "<eos>"]
     written = ["▁Mary", "▁is", "▁loved", "▁by", "▁Tom", ".", "<eos>"]
@@ -64,16 +50,3 @@ def test_habits_name_a_key_for_each_query():
     assert cross["<eos>"](0) == 4
     assert set(habits_of("decoder.0.self", source, written)) == {"first", "previous", "same"}
     assert set(habits_of("encoder.0.self", source, written)) == {"first", "previous", "same", "next", "<eos>"}
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Ich habe gestern ein Buch gelesen.", True),
-        ("Sie will heute Abend nicht kommen.", True),
-        ("Ich habe keine Zeit.", False),
-        ("Der Hund schläft unter dem Tisch.", False),
-    ],
-)
-def test_a_verb_frame(text, expected):
-    assert has_frame(text) is expected

@@ -1,10 +1,8 @@
 """Peers: a translator written here around PyTorch's nn.Transformer, and Hugging Face's MarianMTModel."""
 
-import ast
 import math
 import random
 from functools import cache, partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,12 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from transformer_lib import (
-    Transformer,
     beam_search,
     count_parameters,
     greedy_decode,
-    interop,
-    label_smoothing_loss,
     reference,
 )
 from transformer_lib.interop import from_marian, from_torch
@@ -303,31 +298,6 @@ def test_the_result_has_the_dtype_of_the_parts(dtype):
     torch.testing.assert_close(found[target != 0], expected[target != 0], rtol=tolerance, atol=tolerance)
 
 
-def test_a_scale_goes_into_the_last_normalisation_or_into_an_output_of_its_own():
-    ids = a_batch(0, 19, 19)
-    for norm_first, final_norm, tied in [
-        (False, False, True),
-        (False, True, True),
-        (True, True, True),
-        (True, False, False),
-    ]:
-        peer = Peer(scale=1.7, norm_first=norm_first, final_norm=final_norm).eval()
-        model = converted(peer)
-        assert model.config.tied_output == tied
-        assert_same(model, peer, *ids)
-
-
-def test_each_stack_keeps_its_number_of_layers():
-    peer, hf = Peer(depth=(1, 3)).eval(), tiny_marian(0, encoder_layers=3, decoder_layers=1)
-    model = converted(peer)
-    assert (model.config.num_layers, model.config.num_decoder_layers) == (1, 3)
-    assert_same(model, peer, *a_batch(0, 19, 19))
-    model = from_marian(hf)
-    assert (model.config.num_layers, model.config.num_decoder_layers) == (3, 1)
-    assert_same(model, marian_logits(hf), *marian_batch(hf))
-    assert converted(Peer(depth=(2, 2))).config.num_decoder_layers is None
-
-
 def test_equal_matrices_become_one_and_others_do_not():
     peer = Peer(output="own", own_source=19).eval()
     model = converted(peer)
@@ -407,31 +377,6 @@ def test_the_given_module_stays_as_it_is(kind):
     assert all(torch.equal(weight, before[name]) for name, weight in peer.state_dict().items())
     assert [part.training for part in peer.modules()] == modes
     assert torch.equal(torch.get_rng_state(), random_state)
-
-
-@pytest.mark.parametrize("kind", [0, 1])
-def test_the_result_saves_loads_and_trains_like_any_other_model(kind, tmp_path):
-    peer, convert = both_kinds()[kind]
-    model = convert(peer)
-    torch.save(model.state_dict(), tmp_path / "weights.pt")
-    other = Transformer(model.config).eval()
-    other.load_state_dict(torch.load(tmp_path / "weights.pt", weights_only=True))
-    ids = a_batch(model.config.pad_id, model.config.source_vocabulary_size or model.config.vocabulary_size, 11, 3)
-    assert torch.equal(other(*ids), model(*ids))
-    logits = model.train()(*ids)
-    label_smoothing_loss(logits, ids[1], pad_id=model.config.pad_id).backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all()
-
-
-def test_other_programs_are_not_needed_before_something_goes_out_to_them():
-    files = Path(interop.__file__).parent.glob("*.py")
-    imports = [node for file in files for node in ast.parse(file.read_text("utf-8")).body]
-    names = [alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in imports if isinstance(node, ast.ImportFrom) and not node.level]
-    assert "torch" in names
-    assert not [name for name in names if name.startswith(("transformers", "ctranslate2", "tokenizers"))]
 
 
 def layer_changed(**attributes):

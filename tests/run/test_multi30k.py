@@ -72,16 +72,6 @@ def test_a_result_keeps_the_runs_that_it_has_and_sums_up_the_unchanged_ones():
     assert found["greedy"]["cased"]["highest"] == 41.0
 
 
-@pytest.mark.slow
-def test_runs_side_by_side_have_no_speed_of_their_own():
-    shared = multi30k._speed(1000.0, 2e9, "cpu", alone=False)
-    assert shared.pop("flops_per_target_token") == 2e9
-    assert set(shared.values()) == {None}
-    alone = multi30k._speed(1000.0, 2e9, "cpu", alone=True)
-    assert (alone["tokens_per_second"], alone["tflops"]) == (1000, 2.0)
-    assert alone["peak_tflops_bf16"]["measured_tflops"] > 0
-
-
 def test_a_score_is_counted_in_three_ways():
     hypotheses, references = (
         ["Ein Mann spielt Gitarre.", "Zwei Hunde ..."],

@@ -12,7 +12,6 @@ from experiments.published_models import (
     OPUS_MT_EN_DE,
     largest_difference,
     load,
-    medians,
     number_words_translator,
     our_words,
     their_words,
@@ -96,11 +95,3 @@ def test_the_loop_takes_turns_as_the_conversion_does():
     halves = theirs.model.encoder.embed_positions.weight[3].numpy()
     expected = [f(3 / 10_000 ** (i / 16)) for i in range(0, 16, 2) for f in (np.sin, np.cos)]
     np.testing.assert_allclose(reference.in_turns(halves), expected, atol=1e-6)
-
-
-def test_calls_take_turns_and_the_first_of_each_does_not_count():
-    calls = []
-    times = medians(lambda: calls.append("a"), lambda: calls.append("b"), repeats=2)
-    assert calls == ["a", "b"] * 3
-    assert len(times) == 2
-    assert min(times) >= 0

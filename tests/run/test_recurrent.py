@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from experiments.recurrent import AttentiveTranslator, Numbers, RecurrentTranslator, build, write
+from experiments.recurrent import AttentiveTranslator, RecurrentTranslator, build, write
 from transformer_lib import reference
 
 WORDS, D_VECTOR, D_MODEL = 17, 5, 7  # distinct primes: a swapped axis cannot go unnoticed
@@ -102,16 +102,3 @@ def test_writing_one_word_at_a_time_agrees_with_one_pass(kind):
     written = write(model, SOURCE, longest=6)
     once = model(SOURCE, torch.cat([torch.ones(2, 1, dtype=torch.int64), written], dim=1)).argmax(dim=-1)
     assert torch.equal(once[:, :-1], written)
-
-
-@pytest.mark.slow
-def test_numbers_are_grouped_by_their_digits_and_none_is_scored_that_was_learned():
-    numbers = Numbers()
-    for english, digits in (("seven", 1), ("forty seven", 2), ("one hundred", 3), ("four thousand one", 4)):
-        assert numbers.digits(english) == digits
-    assert numbers.digits("four hundred forty seven thousand") == 6
-    assert sum(len(group) for group in numbers.training.values()) == 20_000
-    learned = {tuple(source) for group in numbers.training.values() for source, _ in group}
-    for batch in numbers.scored.values():
-        for row in batch.source.tolist():
-            assert tuple(row[: row.index(2)]) not in learned

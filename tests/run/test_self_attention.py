@@ -5,22 +5,18 @@ import random
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from experiments.self_attention import (
     KINDS,
     NOT_ASKED,
     NUMBERS,
     SCALES,
-    TASKS,
     LookingEncoder,
     LookingTranslator,
-    Reader,
     SelfAttention,
     at_a_distance,
     build_encoder,
     count,
-    draw,
     two_groups,
 )
 from transformer_lib import reference
@@ -78,16 +74,6 @@ def test_the_encoders_that_are_compared_have_about_as_many_parameters():
     assert max(sizes) < 1.05 * min(sizes)
 
 
-def test_open_gates_start_near_one_and_the_others_at_a_half():
-    for kind, expected in (("both ways", 0.5), ("open gates", 0.95)):
-        network = build_encoder(kind, places=0)
-        silence = torch.zeros(1, 1, 64)
-        state = torch.ones(2, 1, 40)  # with the input at 0, what is left of it shows the gate
-        moved = [network(silence, scale * state)[1] for scale in (0, 1e-3)]
-        left = ((moved[1] - moved[0]) / 1e-3).mean().item()
-        assert left == pytest.approx(expected, abs=0.1)
-
-
 def test_a_number_in_two_groups_has_the_scale_that_ends_its_group():
     generator = random.Random(0)
     for _ in range(50):
@@ -107,13 +93,3 @@ def test_at_a_distance_only_the_first_number_is_asked():
     assert len(words) == 9
     assert words[-1] == SCALES[scales[0]]
     assert scales[1:] == [NOT_ASKED] * 8
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_each_reader_answers_at_every_word(task):
-    sentence, size, kinds = TASKS[task]
-    source, scales = draw(sentence, size, random.Random(0), sentences=3)
-    for kind in kinds:
-        encoder = build_encoder(kind, source.size(1))
-        is_double = isinstance(encoder, nn.GRU) and encoder.bidirectional
-        assert Reader(encoder, 80 if is_double else 64)(source).shape == (*scales.shape, len(SCALES))

@@ -11,7 +11,7 @@ import torch
 
 import transformer_lib
 from experiments import since_then
-from transformer_lib import Transformer, TransformerConfig, causal_mask
+from transformer_lib import Transformer
 from transformer_lib.config import TrainingConfig
 from transformer_lib.reference import rotate
 from workshop.lab import patches
@@ -143,16 +143,6 @@ def test_the_gated_network_equals_the_loops():
     assert np.allclose(found, gated_feed_forward(x[0].numpy(), gate, inner, outer), atol=1e-12)
 
 
-def test_as_many_groups_as_heads_are_multi_head_attention():
-    own = transformer_lib.MultiHeadAttention(16, 4, 6, 5).double()
-    with patched_package("grouped") as library:
-        grouped = library.MultiHeadAttention(16, 4, 6, 5, num_groups=4).double()
-    grouped.load_state_dict(own.state_dict())
-    x, mask = torch.randn(2, 7, 16, dtype=torch.float64), causal_mask(7)
-    with torch.no_grad():
-        torch.testing.assert_close(grouped(x, x, x, mask), own(x, x, x, mask))
-
-
 def test_two_groups_are_heads_that_share_their_keys_and_values():
     own = transformer_lib.MultiHeadAttention(16, 4, 6, 5).double()
     with patched_package("grouped") as library:
@@ -167,16 +157,6 @@ def test_two_groups_are_heads_that_share_their_keys_and_values():
     with torch.no_grad():
         found, expected = grouped(x, x, x), own(x, x, x)
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-
-
-def test_grouped_heads_halve_the_cache():
-    plain = since_then.cache_bytes(transformer_lib, Transformer(config_of(transformer_lib)))
-    with patched_package("grouped") as library:
-        grouped = since_then.cache_bytes(library, library.Transformer(config_of(library)))
-    assert (
-        plain["cache_bytes_target"] == 2 * since_then.CACHED * 4 * (6 + 4) * 4
-    )  # layers, tokens, heads, widths, bytes
-    assert grouped == {name: count // 2 for name, count in plain.items()}
 
 
 @pytest.mark.parametrize("names", [(), since_then.TODAY], ids=["2017", "today"])
@@ -194,15 +174,6 @@ def test_in_a_decoder_alone_no_position_sees_a_later_one(names):
                 assert (moved[place:] > 0).all()
 
 
-def test_a_decoder_alone_has_no_weights_of_a_decoder_and_does_not_see_padding():
-    model = DecoderOnly(Transformer(TransformerConfig(vocabulary_size=20, **SMALL)).double()).eval()
-    assert not any("decoder" in name or "cross" in name for name, _ in model.named_parameters())
-    text = ids(1, 5)
-    padded = torch.cat([text, torch.zeros(1, 3, dtype=torch.int64)], dim=1)
-    with torch.no_grad():
-        assert torch.allclose(model(None, padded)[:, :5], model(None, text), atol=1e-12)
-
-
 @pytest.mark.slow
 def test_a_trained_decoder_alone_writes_number_words():
     task = since_then.number_task(100, 100)
@@ -216,13 +187,6 @@ def test_a_trained_decoder_alone_writes_number_words():
     found = since_then.translated(model, task.tokenizer, [english for english, _ in task.learned])
     assert sum(a == german for a, (_, german) in zip(found, task.learned, strict=True)) >= 95
     assert since_then.translated(model, task.tokenizer, ["forty seven"]) == ["sieben und vierzig"]
-
-
-def test_an_interval_of_paired_differences_covers_the_truth_19_times_in_20():
-    draws = np.random.default_rng(0).normal(0.3, 1, (4000, 2, 3))
-    found = [since_then.interval(list(a + 0.5), list(b)) for a, b in draws]
-    covered = np.mean([abs(i["mean"] - 0.5) <= i["half_width"] for i in found])
-    assert 0.94 < covered < 0.96
 
 
 def test_the_record_has_every_variant_with_the_same_seeds_and_says_what_its_runs_say():
