@@ -94,30 +94,24 @@ class OneLayer(nn.Module):
         return self.only(states, memory, target_mask, source_mask)
 
 
-def subclass(m):
-    for layer in m.decoder.layers:
-        layer.cross_attention.__class__ = Opposite
+def of_class(kind, *paths):
+    """These parts belong to a subclass from now on."""
+
+    def change(m):
+        for path in paths:
+            m.get_submodule(path).__class__ = kind
+
+    return change
 
 
-def subclass_of_self_attention(m):
-    m.decoder.layers[1].self_attention.__class__ = Opposite
-
-
-def wrapper(m):
-    m.decoder.layers[0].cross_attention = Around(m.decoder.layers[0].cross_attention)
-
-
-def wrapper_in_the_encoder(m):
-    m.encoder.layers[0].self_attention = Around(m.encoder.layers[0].self_attention)
+def wrapped(path):
+    """A module stands around this part from now on."""
+    return lambda m: m.set_submodule(path, Around(m.get_submodule(path)))
 
 
 def method_of_one_layer(m):
     attention = m.decoder.layers[0].self_attention
-    attention.forward = MethodType(opposite_forward, attention)
-
-
-def opposite_forward(self, query, key, value, mask=None):
-    return -3 * MultiHeadAttention.forward(self, query, key, value, mask)
+    attention.forward = MethodType(lambda self, *given: -3 * MultiHeadAttention.forward(self, *given), attention)
 
 
 def hook(m):
@@ -128,24 +122,8 @@ def pre_hook(m):
     m.decoder.layers[0].register_forward_pre_hook(lambda _module, inputs: (-inputs[0], *inputs[1:]))
 
 
-def layer(m):
-    m.decoder.layers[1].__class__ = BackwardLayer
-
-
-def decoder(m):
-    m.decoder.__class__ = ShiftedDecoder
-
-
 def other_decoder(m):
     m.decoder = OneLayer(m.decoder)
-
-
-def forward_of_the_model(m):
-    m.__class__ = OwnModel
-
-
-def decode_of_the_model(m):
-    m.__class__ = OwnDecode
 
 
 def bias(m):
@@ -159,21 +137,21 @@ def no_bias(m):
     m.decoder.layers[0].cross_attention.output_projection = nn.Linear(10, 8, bias=False).double()
 
 
-CHANGES = [
-    subclass,
-    subclass_of_self_attention,
-    wrapper,
-    wrapper_in_the_encoder,
-    method_of_one_layer,
-    hook,
-    pre_hook,
-    layer,
-    decoder,
-    other_decoder,
-    forward_of_the_model,
-    decode_of_the_model,
-    bias,
-]
+CHANGES = {
+    "subclass": of_class(Opposite, "decoder.layers.0.cross_attention", "decoder.layers.1.cross_attention"),
+    "subclass of self-attention": of_class(Opposite, "decoder.layers.1.self_attention"),
+    "wrapper": wrapped("decoder.layers.0.cross_attention"),
+    "wrapper in the encoder": wrapped("encoder.layers.0.self_attention"),
+    "method of one layer": method_of_one_layer,
+    "hook": hook,
+    "pre-hook": pre_hook,
+    "layer": of_class(BackwardLayer, "decoder.layers.1"),
+    "decoder": of_class(ShiftedDecoder, "decoder"),
+    "another decoder": other_decoder,
+    "forward of the model": of_class(OwnModel, ""),
+    "decode of the model": of_class(OwnDecode, ""),
+    "bias": bias,
+}
 
 
 @torch.no_grad()
@@ -184,12 +162,12 @@ def logits_of_steps(m, target_input):
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.paper("decode")
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_step_computes_what_the_model_does_and_greedy_decoding_is_the_loop_over_it(change):
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_step_computes_what_the_model_does_and_greedy_decoding_is_the_loop_over_it(name):
     m, target_input = model(), torch.randint(3, 11, (3, LENGTH))
     before = m(SOURCE, target_input).detach()
     torch.testing.assert_close(logits_of_steps(m, target_input), before)
-    change(m)
+    CHANGES[name](m)
     after = m(SOURCE, target_input).detach()
     assert (after - before).abs().max() > 0.1
     torch.testing.assert_close(logits_of_steps(m, target_input), after)

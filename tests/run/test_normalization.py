@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transformer_lib.data import WordTokenizer, load_pairs, train_tokenizer
+from transformer_lib.data import load_pairs, train_tokenizer
 from transformer_lib.data.normalization import normalized
 from transformer_lib.data.own_corpus import Corpus, Limits, TextPairs, letters
-from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.run.translator import Translator
 
 # Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors.
@@ -113,9 +112,3 @@ def test_a_line_of_marks_alone_is_an_empty_line(tmp_path):
 def test_a_corpus_by_name_is_normalized():
     pairs = load_pairs("multi30k", "test_2017_flickr", "de", "en")
     assert pairs == [tuple(map(normalized, pair)) for pair in pairs]
-
-
-def test_words_that_look_alike_have_one_id():
-    tokenizer = WordTokenizer.train(["Kühe\u200b schön"])
-    assert len(tokenizer) == 6
-    assert UNK_ID not in tokenizer.encode(unicodedata.normalize("NFD", "schön Ku\u00adhe".replace("Ku", "Kü")))

@@ -188,41 +188,6 @@ def test_letters_keep_the_marks_that_make_another_word():
     assert letters("Thanks \u2764\ufe0f") == letters("thanks")  # a heart, as a picture
 
 
-def test_cleaning_counts_what_it_leaves_out_by_reason():
-    good = [(f"un chien {i}", f"jeden pes {i}") for i in range(5)]
-    bad = [
-        ("", "x"),
-        ("y" * 101, "z" * 90),
-        ("abc", "d" * 14),
-        good[0],
-        ("Un chat.", "kočka"),
-        ("un chat", "Kočka"),
-    ]
-    held_out = [("un chat", "kočka!")]
-    corpus = Corpus(good + bad, held_out, Limits(max_length=100, max_ratio=4.0))
-    assert list(corpus) == good
-    assert corpus.held_out == held_out
-    counts = {"empty": 1, "too long": 1, "of unequal lengths": 1, "seen before": 1, "shared with held-out pairs": 2}
-    assert corpus.dropped == counts
-    assert corpus.report().startswith("; left out: 2 shared with held-out pairs, 1 ")
-    assert list(Corpus(good + bad, held_out)) == good + bad  # without cleaning, all
-    assert Corpus(good, held_out).report() == ""
-
-
-def test_the_ratio_of_lengths_is_that_to_the_median():
-    countries = [
-        ("Liechtenstein", "列支敦士登"),
-        ("New Zealand", "新西兰"),
-        ("Switzerland", "瑞士"),
-        ("Bouvet Island", "布韦岛"),
-    ]
-    page = ("All rights reserved, no part of this page may be copied in any way", "页")
-    for turned in (1, -1):
-        corpus = Corpus([*(pair[::turned] for pair in (*countries, page))], [("a", "b")], Limits(500, 4.0))
-        assert list(corpus) == [pair[::turned] for pair in countries]
-        assert corpus.dropped == {"of unequal lengths": 1}
-
-
 SIDE = st.text("aA!7\u0939\u0948", max_size=4)
 
 
@@ -332,12 +297,6 @@ def test_a_full_disk_while_encoding_leaves_nothing_half_written(numbers, tmp_pat
     assert run("train", tmp_path / "run", "--data", *numbers, *LANGUAGES, *SMALL, *STEPS, "--device", "cpu") == 2
     assert "No space left" in capsys.readouterr().err
     assert not (tmp_path / "run" / "encoded.part").exists()
-
-
-def test_empty_validation_files_are_named(numbers, tmp_path, capsys):
-    empty = [written(tmp_path, f"empty.{i}", []) for i in range(2)]
-    assert run("train", tmp_path / "run", "--data", *numbers, "--validation", *empty, *LANGUAGES) == 2
-    assert str(empty[0]) in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
