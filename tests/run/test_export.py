@@ -109,14 +109,14 @@ def test_the_engine_decodes_greedily_as_the_library_does(config):
 
 @pytest.mark.parametrize("name", pretrained_names())
 def test_the_engine_decodes_the_shipped_translators_as_the_library_does(name):
-    translator, texts = Translator.load(name), sentences(name, 40)
+    translator, texts = Translator.load(name), sentences(name, 25)
     engine = Engine(translator, threads=2)
     odd = [*texts, *GERMAN]
     assert engine.translate(odd) == translator.translate(odd)
-    for alpha in (0.0, 0.6, "length"):
+    for alpha in (0.6, "length"):
         expected = translator.translate(texts, beam_size=4, alpha=alpha)
         pairs = zip(engine.translate(texts, 4, alpha), expected, strict=True)
-        assert sum(a == b for a, b in pairs) >= 39, alpha  # ours may search for longer
+        assert sum(a == b for a, b in pairs) >= 24, alpha  # ours may search for longer
 
 
 def test_the_engine_reads_and_writes_no_more_than_learned_positions_allow():

@@ -145,7 +145,7 @@ def test_the_size_that_an_error_asks_for_is_one_that_works():
     for texts in (many, TEXTS * 2):
         with pytest.raises(ValueError, match="vocabulary_size") as error:
             train_tokenizer("bpe", texts, None, 8000)
-        [size] = set(map(int, re.findall(r"\d+", str(error.value)))) - {8000}
+        [size] = map(int, re.findall(r"(?<![\d,])\d+(?![\d,])", str(error.value)))
         assert len(train_tokenizer("bpe", texts, None, size)) == size
 
 
