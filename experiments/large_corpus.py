@@ -28,8 +28,8 @@ import torch
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data.batches import Batch, batch_plan
 from transformer_lib.data.encoded_pairs import EncodedPairs
+from transformer_lib.run.preparation import ENCODED, encode_once, new_translator, read_corpus
 from transformer_lib.run.run_config import RunConfig
-from transformer_lib.run.training_run import ENCODED, encode_once, new_translator, read_corpus
 from transformer_lib.training import epochs
 from workshop.lab.provenance import ROOT, provenance, write_result
 

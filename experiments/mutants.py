@@ -43,6 +43,7 @@ JUDGES = {
     "run/metrics.py": ["run/test_cli.py"],
     "run/run_config.py": ["run/test_cli.py"],
     "run/seals.py": ["run/test_checkpoints.py", "run/test_translator.py"],
+    "run/preparation.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
     "run/training_run.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
 }
 QUICK, SLOW = "not slow and not deep", "not deep"

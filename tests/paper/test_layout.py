@@ -17,7 +17,7 @@ ORDER = (
     "shapes config masks positional_encoding embeddings loss fast attention layers transformer cache "
     "run.seals run.checkpoints run.quantization precision data r_drop run.run_config distributed training "
     "decoding run.translation evaluation attention_maps plots run.alignment run.translator interop run.metrics "
-    "run.training_run run.export run.lines run.cli"
+    "run.preparation run.training_run run.export run.lines run.cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]
 NOT_IN_ORDER = {"reference"}  # imports nothing of the package; tests and chapters import it

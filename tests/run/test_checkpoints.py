@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.data import make_batch
 from transformer_lib.run import checkpoints, seals
-from transformer_lib.run.checkpoints import RunCheckpoints, _read, load_checkpoint, save_checkpoint
+from transformer_lib.run.checkpoints import RunCheckpoints, load_checkpoint, read_checkpoint, save_checkpoint
 from transformer_lib.training import adam, train
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
@@ -92,7 +92,7 @@ def test_a_checkpoint_is_one_file_and_no_pickle(saved):
     keys = ("step", "exp_avg", "exp_avg_sq")
     names = {f"optimizer.{i}.{key}" for i, _ in enumerate(model.parameters()) for key in keys}
     assert tensors.keys() == {*weights, *names}
-    described = _read(saved).described
+    described = read_checkpoint(saved).described
     assert [described[key] for key in ("step_num", "val_perplexity", "format")] == [2, 3.5, 3]
     assert described["versions"]["torch"] == torch.__version__
     assert TransformerConfig(**described["config"]) == TINY
@@ -113,7 +113,7 @@ def test_loading_restores_the_optimizer_and_leaves_the_random_states(saved):
 
 def test_an_infinite_perplexity_is_none(saved):
     save_checkpoint(saved, *trained(), 2, val_perplexity=float("inf"))
-    assert _read(saved).described["val_perplexity"] is None
+    assert read_checkpoint(saved).described["val_perplexity"] is None
 
 
 # What a reader must refuse. Each leaves the model and the optimizer as they were.
@@ -279,7 +279,7 @@ def test_a_kill_at_any_call_of_writing_leaves_the_last_checkpoint(tmp_path, monk
                 done = False
         model = fresh_model()
         run.clean()
-        run.load_latest(model, adam(model, SETTINGS))
+        run.resume(model, adam(model, SETTINGS))
         expected = [new] if done else [old, new]
         assert any(torch.equal(model.embedding.weight, kept.embedding.weight) for kept, _ in expected)
         assert sorted(run.folder.iterdir()) == run.paths()  # nothing half written is left
@@ -343,29 +343,27 @@ def test_the_last_and_the_best_are_kept(tmp_path):
     assert [p.name for p in again.paths()] == names
     assert again.best().stem == "step-000010"  # the first of two equal ones
     assert [p.name for p in again.last()] == names[1:]
-    assert again.latest().name == names[-1]
     again.save(model, optimizer, 35, 3.0)
     assert [p.stem for p in again.paths()] == ["step-000030", "step-000035"]
-    assert again.best() == again.latest()
+    assert again.best() == again.paths()[-1]
 
 
 def test_steps_are_ordered_as_numbers(tmp_path):
     run = RunCheckpoints(tmp_path)
     for step_num in (1_000_000, 999_999):
         run.save(*trained(), step_num)
-    assert run.latest().stem == "step-1000000"
+    assert run.last()[-1].stem == "step-1000000"
 
 
 def test_an_empty_run_says_so(tmp_path):
     run = RunCheckpoints(tmp_path / "none")
     run.clean()
     assert run.paths() == []
-    with pytest.raises(FileNotFoundError, match="no checkpoint in .*none; train first"):
-        run.latest()
-    with pytest.raises(FileNotFoundError, match="no checkpoint in .*none; train first"):
-        run.load_latest(fresh_model())
-    with pytest.raises(FileNotFoundError, match="no checkpoint in .*none was validated; use the latest"):
-        run.best()
+    assert run.best() is None
+    model = fresh_model()
+    for load in (run.last, lambda: run.load(model), lambda: run.resume(model, adam(model, SETTINGS))):
+        with pytest.raises(FileNotFoundError, match="train first"):
+            load()
     with pytest.raises(ValueError, match="keep_last = 0 must be an integer of at least 1"):
         RunCheckpoints(tmp_path, keep_last=0)
 
@@ -378,16 +376,18 @@ def test_the_newest_intact_checkpoint_is_loaded(tmp_path):
     newest.write_bytes(b"")
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
     with pytest.raises(ValueError, match="step-000008.safetensors is truncated"):
-        load_checkpoint(run.latest(), fresh_model())
-    loaded = run.load_latest(fresh_model())
-    assert (loaded.path.stem, loaded.step_num) == ("step-000004", 4)
-    assert list(loaded.skipped) == [newest, damaged]
-    assert "the tensors are not what their digest says" in loaded.skipped[damaged]
-    run.set_aside(loaded.skipped)
+        load_checkpoint(newest, fresh_model())
+    model = fresh_model()
+    resumed = run.resume(model, adam(model, SETTINGS))
+    assert (resumed.path.stem, resumed.step_num) == ("step-000004", 4)
+    assert [str(path) in said for path, said in zip([newest, damaged], resumed.skipped, strict=True)] == [True] * 2
+    assert "digest" in resumed.skipped[1]
     assert [p.stem for p in run.paths()] == ["step-000002", "step-000004"]
     assert (tmp_path / "step-000006.safetensors.damaged").exists()
+    other = fresh_model(d_ff=12)
     with pytest.raises(ValueError, match="no checkpoint in .* can be loaded: .*step-000004.* is a checkpoint from"):
-        run.load_latest(fresh_model(d_ff=12))
+        run.resume(other, adam(other, SETTINGS))
+    assert [p.stem for p in run.paths()] == ["step-000002", "step-000004"]
 
 
 def test_a_damaged_checkpoint_is_never_the_best(tmp_path):
@@ -398,7 +398,7 @@ def test_a_damaged_checkpoint_is_never_the_best(tmp_path):
     run.save(*trained(), 2, 8.0)
     assert run.best() == first
     first.write_bytes(content.replace(b'val_perplexity\\":7.0', b'val_perplexity\\":3.0'))
-    assert run.best() == run.latest()
+    assert run.best() == run.paths()[-1]
 
 
 def test_a_checkpoint_is_loaded_beside_its_own_translator_alone(tmp_path):
@@ -406,12 +406,12 @@ def test_a_checkpoint_is_loaded_beside_its_own_translator_alone(tmp_path):
     translator.write_text("{}")
     run = RunCheckpoints(tmp_path / "checkpoints", translator=translator)
     path = run.save(*trained(), 1)
-    assert run.load(path, fresh_model()) == 1
+    model = fresh_model()
+    assert run.load(model) == "latest checkpoint, step 1"
     translator.write_text("{ }")
-    with pytest.raises(ValueError, match=f"{path.name} was not saved with the translator.json beside it; put back"):
-        run.load(path, fresh_model())
-    with pytest.raises(ValueError, match="can be loaded: .* was not saved with the translator.json beside it"):
-        run.load_latest(fresh_model())
+    for load in (lambda: run.load(model), lambda: run.resume(model, adam(model, SETTINGS))):
+        with pytest.raises(ValueError, match=rf"{path.name} was not saved with the translator\.json"):
+            load()
     assert load_checkpoint(path, fresh_model()) == 1
 
 
@@ -539,5 +539,5 @@ print((peak() - before) / 1024)
 
 
 def test_a_text_is_written_with_the_same_line_ends_on_every_system(tmp_path):
-    checkpoints.write_file(tmp_path / "new" / "notes.txt", "für\nalle\n")
+    seals.write_file(tmp_path / "new" / "notes.txt", "für\nalle\n")
     assert (tmp_path / "new" / "notes.txt").read_bytes() == "für\nalle\n".encode()

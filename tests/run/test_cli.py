@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,8 +20,8 @@ from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
-from transformer_lib.run import cli, training_run, translation
-from transformer_lib.run.checkpoints import _read
+from transformer_lib.run import cli, preparation, training_run, translation
+from transformer_lib.run.checkpoints import read_checkpoint
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -62,16 +64,23 @@ def translator(few_numbers, tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def configs(monkeypatch):
+    """The settings of each run that the command line opens; no run makes a step."""
+    found = []
+    idle = SimpleNamespace(notes=[], steps=lambda _: [], steps_done=0, is_first=False, summary=list)
+    monkeypatch.setattr(cli.Run, "open", lambda _folder, config, *_: found.append(config) or nullcontext(idle))
+    return found
+
+
 @pytest.mark.parametrize(("given", "tokenizer"), [([], "bpe"), (["--tokenizer", "space"], "space")])
-def test_the_corpus_chooses_the_tokenizer_unless_one_is_given(tmp_path, monkeypatch, given, tokenizer):
-    configs = []
-    monkeypatch.setattr(cli, "train_translator", lambda _folder, config, *_: configs.append(config))
+def test_the_corpus_chooses_the_tokenizer_unless_one_is_given(tmp_path, configs, given, tokenizer):
     assert run("train", tmp_path, "--data", "multi30k", "--device", "cpu", *given) == 0
     assert [(config.data, config.tokenizer) for config in configs] == [("multi30k", tokenizer)]
 
 
-def test_a_size_that_bounds_nothing_is_said(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(cli, "train_translator", lambda *_: None)
+@pytest.mark.usefixtures("configs")
+def test_a_size_that_bounds_nothing_is_said(tmp_path, capsys):
     assert run("train", tmp_path, "--device", "cpu", "--vocabulary-size", 500) == 0
     assert "warning: --vocabulary-size bounds bpe alone; the tokenizer 'space'" in capsys.readouterr().err
 
@@ -93,15 +102,13 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     assert {p.name for p in translator.iterdir()} == files
     paths = sorted((translator / "checkpoints").iterdir())
     assert [p.name for p in paths] == ["step-000003.safetensors", "step-000006.safetensors"]
-    described = [_read(path).described for path in paths]
+    described = [read_checkpoint(path).described for path in paths]
     assert [d["val_perplexity"] for d in described] == [line["val_perplexity"] for line in lines[2::3]]
 
 
 def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatch):
     words = {"train": "one two three", "val": "four", "test": "five"}
-    monkeypatch.setattr(
-        training_run, "load_pairs", lambda _corpus, split, _source, _target: [(words[split], words[split])] * 9
-    )
+    monkeypatch.setattr(preparation, "load_pairs", lambda _corpus, split, *_: [(words[split], words[split])] * 9)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1") == 0
     tokenizer = cli.Translator.load(tmp_path).source_tokenizer
     unknown = tokenizer.encode("five")
@@ -382,7 +389,7 @@ def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkey
 
 def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     shown, verbs = [], []
-    real = training_run.progress_bar
+    real = cli.progress_bar
 
     def spied(steps, total, verb, *more):
         verbs.append(verb)
@@ -391,7 +398,8 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
 
-    monkeypatch.setattr(training_run, "progress_bar", spied)
+    for module in (cli, preparation):
+        monkeypatch.setattr(module, "progress_bar", spied)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
     record = metrics_of(tmp_path)[-1]
     speed = f"{record['target_tokens'] / record['seconds']:,.0f}"
@@ -633,9 +641,7 @@ def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, mo
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_settings_given_twice_add_up(tmp_path, monkeypatch):
-    configs = []
-    monkeypatch.setattr(cli, "train_translator", lambda _folder, config, *_: configs.append(config))
+def test_settings_given_twice_add_up(tmp_path, configs):
     given = ["--model", "num_layers=1", "--model", "d_ff=32", "attention_bias=True", "--training", "num_steps=7"]
     assert run("train", tmp_path, "--device", "cpu", *given, "--training", "max_grad_norm=None") == 0
     assert configs[0].model == {"num_layers": 1, "d_ff": 32, "attention_bias": True}
@@ -661,10 +667,10 @@ def test_training_that_lost_the_reader_of_its_progress_does_not_look_finished(tm
         raise BrokenPipeError
 
     discarded = []
-    monkeypatch.setattr(cli, "train_translator", stopped)
-    monkeypatch.setattr(cli, "_discard", discarded.append)
+    monkeypatch.setattr(cli.Run, "open", stopped)
+    monkeypatch.setattr(os, "dup2", lambda _, number: discarded.append(number))
     assert run("train", tmp_path, "--device", "cpu") == 141
-    assert discarded == [sys.stdout, sys.stderr]
+    assert discarded == [sys.stdout.fileno(), sys.stderr.fileno()]
 
 
 def test_translations_are_utf_8_in_every_locale(stdin, monkeypatch):

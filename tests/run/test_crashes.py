@@ -9,7 +9,7 @@ import pytest
 from forked_training import small_corpus, start, train_together
 from safetensors.torch import load_file
 
-from transformer_lib.run.checkpoints import RunCheckpoints, _read
+from transformer_lib.run.checkpoints import RunCheckpoints, read_checkpoint
 
 NUM_STEPS = 200
 MODEL = ["d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8", "p_drop=0.2"]
@@ -61,7 +61,7 @@ def kill_and_resume(folder, first, generator):
         assert process.exitcode == -signal.SIGKILL, said.read_text("utf-8")
         half_written += being_written(checkpoints)
         for path in RunCheckpoints(checkpoints).paths():
-            _read(path)  # whatever has a checkpoint's name is whole
+            read_checkpoint(path)  # whatever has a checkpoint's name is whole
     assert train_together(said, 1, str(folder), "--resume", "--device", "cpu") == [0], said.read_text("utf-8")
     return half_written
 

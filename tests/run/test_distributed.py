@@ -171,10 +171,10 @@ def test_the_first_rank_alone_reads_the_texts_and_the_others_load_what_it_wrote(
     config, ranks = RunConfig(source="en", target="de", model=model), []
     read = training_run.read_corpus
     monkeypatch.setattr(training_run, "read_corpus", lambda config: ranks.append(processes().rank) or read(config))
-    first = training_run._prepare(tmp_path, config, "cpu", resume=False)
+    first = training_run.Run(tmp_path, config, "cpu", resume=False)
     monkeypatch.setattr(training_run, "processes", lambda: distributed.Processes(1, 2))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    other = training_run._prepare(tmp_path, config, "cpu", resume=False)
+    other = training_run.Run(tmp_path, config, "cpu", resume=False)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
     assert ranks == [0]
     assert list(other.train_ids) == list(first.train_ids)

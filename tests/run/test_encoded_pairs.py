@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data import batches, token_batches
 from transformer_lib.data.encoded_pairs import EncodedPairs
-from transformer_lib.run import training_run
+from transformer_lib.run import preparation
+from transformer_lib.run.preparation import ENCODED, encode_once, new_translator, read_corpus
 from transformer_lib.run.run_config import RunConfig
-from transformer_lib.run.training_run import ENCODED, new_translator, read_corpus
 from transformer_lib.training import epochs
 
 SENTENCE = st.lists(st.integers(4, 499), max_size=9)
@@ -80,9 +80,7 @@ def test_a_run_that_goes_on_within_an_epoch_reads_nothing_of_what_came_before(tm
 
 def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_path, monkeypatch):
     pairs = [(f"mot {i}", f"slovo {i % 7}") for i in range(60)]
-    monkeypatch.setattr(
-        training_run, "load_pairs", lambda _corpus, split, *_: pairs[:50] if split == "train" else pairs
-    )
+    monkeypatch.setattr(preparation, "load_pairs", lambda _corpus, split, *_: pairs[:50] if split == "train" else pairs)
     small = {"d_model": 8, "d_ff": 8, "num_layers": 1}
     config = RunConfig(tokenizer="space", model=small)
     corpus = read_corpus(config)
@@ -95,7 +93,7 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
 
     def times_encoded():
         encoded.clear()
-        assert list(training_run.encode_once(tmp_path, translator, corpus)) == expected
+        assert list(encode_once(tmp_path, translator, corpus)) == expected
         return len(encoded)
 
     assert [times_encoded(), times_encoded()] == [1, 0]
@@ -111,10 +109,10 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
 
 def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypatch):
     pairs = [(f"mot{i}", f"slovo{i % 3}") for i in range(300)] * 2  # 300 words on one side, 3 on the other
-    monkeypatch.setattr(training_run, "load_pairs", lambda *_: pairs)
+    monkeypatch.setattr(preparation, "load_pairs", lambda *_: pairs)
     small = {"d_model": 8, "d_ff": 8, "num_layers": 1}
     config = RunConfig(tokenizer="spacy", source="en", target="de", model=small)
     corpus = read_corpus(config)
     translator = new_translator(config, corpus)
     translator.describe(tmp_path)
-    assert list(training_run.encode_once(tmp_path, translator, corpus)) == translator.encode(pairs)
+    assert list(encode_once(tmp_path, translator, corpus)) == translator.encode(pairs)

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lib import reference
+from transformer_lib.data.encoded_pairs import EncodedPairs
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, TextPairs, letters
-from transformer_lib.run import cli, training_run
+from transformer_lib.run import cli
 from transformer_lib.run.run_config import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
@@ -293,7 +294,7 @@ def test_a_full_disk_while_encoding_leaves_nothing_half_written(numbers, tmp_pat
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(training_run.EncodedPairs, "write", full)
+    monkeypatch.setattr(EncodedPairs, "write", full)
     assert run("train", tmp_path / "run", "--data", *numbers, *LANGUAGES, *SMALL, *STEPS, "--device", "cpu") == 2
     assert "No space left" in capsys.readouterr().err
     assert not (tmp_path / "run" / "encoded.part").exists()

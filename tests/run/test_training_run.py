@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from transformer_lib import TransformerConfig
-from transformer_lib.run.training_run import check_token_counts, only_writer
+from transformer_lib.run.preparation import check_token_counts
+from transformer_lib.run.training_run import only_writer
 
 HOLDER = """
 import sys

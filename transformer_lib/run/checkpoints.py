@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -35,6 +35,8 @@ from .seals import check_regular, digest, sealed, unsealed, whole
 FORMAT = 3  # of the file; a change that older readers cannot follow raises it
 OPTIMIZER = "optimizer."  # what the names of its tensors begin with
 SIGNS = {"checkpoint", "library"}  # in the header of a checkpoint: two, as an altered bit can remove one
+# Which weights of a run are used: those of the lowest validation perplexity, the newest, or the mean of the newest few.
+WhichWeights = Literal["best", "latest", "average"]
 
 
 def save_checkpoint(
@@ -112,7 +114,7 @@ def load_checkpoint(
             model and the optimizer stay as they were.
     """
     path = Path(path)
-    found = _read(path)
+    found = read_checkpoint(path)
     _check_fit(path, found, model, translator)
     if optimizer is not None:
         _restore(path, found, optimizer)
@@ -122,12 +124,12 @@ def load_checkpoint(
     return found.described["step_num"]
 
 
-class Loaded(NamedTuple):
-    """The checkpoint that was loaded, and which newer ones were passed over."""
+class Resumed(NamedTuple):
+    """The checkpoint that a run goes on from, and why each newer one was put aside."""
 
     path: Path
     step_num: int
-    skipped: dict[Path, str]  # and why
+    skipped: list[str]
 
 
 @dataclass(frozen=True)
@@ -158,26 +160,14 @@ class RunCheckpoints:
             raise FileNotFoundError(f"no checkpoint in {self.folder}; train first")
         return self.paths()[-self.keep_last :]
 
-    def latest(self) -> Path:
-        """The newest. Raises FileNotFoundError if there are none."""
-        return self.last()[-1]
-
-    def was_validated(self) -> bool:
-        """Whether any of them has a val_perplexity."""
-        with suppress(FileNotFoundError):
-            return bool(self.best())
-        return False
-
-    def best(self) -> Path:
-        """The one with the lowest val_perplexity, the oldest of several. Raises FileNotFoundError if none has one."""
+    def best(self) -> Path | None:
+        """The one with the lowest val_perplexity, the oldest of several; None if none has one."""
         scores: dict[Path, float] = {}
         for path in self.paths():
             with suppress(ValueError, OSError):  # a damaged one has none
-                if (score := _read(path, verified=False)[0]["val_perplexity"]) is not None:
+                if (score := read_checkpoint(path, verified=False).described["val_perplexity"]) is not None:
                     scores[path] = score
-        if not scores:
-            raise FileNotFoundError(f"no checkpoint in {self.folder} was validated; use the latest")
-        return min(scores, key=scores.__getitem__)
+        return min(scores, key=scores.__getitem__, default=None)
 
     def save(
         self,
@@ -190,52 +180,54 @@ class RunCheckpoints:
         """Write a checkpoint, then remove those that need not be kept. Raises as save_checkpoint does."""
         path = self.folder / f"step-{step_num:06}.safetensors"
         save_checkpoint(path, model, optimizer, step_num, val_perplexity, self._translator_digest(), scaler)
-        kept = set(self.last())
-        with suppress(FileNotFoundError):  # none was validated
-            kept.add(self.best())
-        for old in set(self.paths()) - kept:
+        for old in {*self.paths()} - {*self.last(), self.best()}:
             old.unlink()
         return path
 
-    def load(
-        self,
-        path: Path,
-        model: Transformer,
-        optimizer: Optimizer | None = None,
-        scaler: GradScaler | None = None,
-    ) -> int:
-        """Load one of them, as load_checkpoint does."""
-        return load_checkpoint(path, model, optimizer, self._translator_digest(), scaler)
+    def load(self, model: Transformer, which: WhichWeights | None = None) -> str:
+        """Load the weights of the best checkpoint, the latest or the mean of the newest keep_last.
 
-    def load_average(self, model: Transformer) -> None:
-        """Load the mean of the newest keep_last. Raises as last, load and average_checkpoints do."""
-        paths = self.last()
-        for path in paths:  # the mean compares the numbers with their digest
-            _check_fit(path, _read(path, verified=False), model, self._translator_digest())
-        model.load_state_dict(average_checkpoints(paths))
+        Args:
+            which: None: the best, or the latest of a run that was never validated.
 
-    def load_latest(
-        self, model: Transformer, optimizer: Optimizer | None = None, scaler: GradScaler | None = None
-    ) -> Loaded:
-        """Load the newest checkpoint that is intact.
+        Returns:
+            what was loaded, such as "best checkpoint, step 160".
+
+        Raises:
+            FileNotFoundError: there are no checkpoints, or no best one.
+            ValueError: as load_checkpoint and average_checkpoints do.
+        """
+        last, translator = self.last(), self._translator_digest()
+        if which == "average":
+            for path in last:  # the mean compares the numbers with their digest
+                _check_fit(path, read_checkpoint(path, verified=False), model, translator)
+            model.load_state_dict(average_checkpoints(last))
+            return f"average of the last {len(last)} checkpoints"
+        best = None if which == "latest" else self.best()
+        if which == "best" and best is None:
+            raise FileNotFoundError(f"no checkpoint in {self.folder} was validated; use the latest")
+        step_num = load_checkpoint(best or last[-1], model, translator=translator)
+        return f"{'best' if best else 'latest'} checkpoint, step {step_num}"
+
+    def resume(self, model: Transformer, optimizer: Optimizer, scaler: GradScaler | None = None) -> Resumed:
+        """Load the newest checkpoint that is intact, and rename the newer ones to *.damaged.
 
         Raises:
             FileNotFoundError: there are no checkpoints.
-            ValueError: none of them can be loaded.
+            ValueError: none of them can be loaded; then none is renamed.
         """
-        skipped: dict[Path, str] = {}
         self.last()  # there must be one
+        skipped: dict[Path, str] = {}
         for path in reversed(self.paths()):
             try:
-                return Loaded(path, self.load(path, model, optimizer, scaler), skipped)
+                step_num = load_checkpoint(path, model, optimizer, self._translator_digest(), scaler)
             except (ValueError, OSError) as error:
                 skipped[path] = str(error)
+                continue
+            for damaged in skipped:
+                damaged.replace(damaged.with_name(damaged.name + ".damaged"))
+            return Resumed(path, step_num, list(skipped.values()))
         raise ValueError(f"no checkpoint in {self.folder} can be loaded: {'; '.join(skipped.values())}")
-
-    def set_aside(self, paths: Iterable[Path]) -> None:
-        """Rename checkpoints that cannot be loaded; then the run has them no longer."""
-        for path in paths:
-            path.replace(path.with_name(path.name + ".damaged"))
 
     def clean(self) -> None:
         """Remove what a killed run left half written. No other run may be writing here."""
@@ -289,13 +281,9 @@ def differing(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> 
     return ", ".join(sorted(n for n in shapes.keys() | others.keys() if shapes.get(n) != others.get(n))[:3])
 
 
-def write_file(path: Path, content: str) -> None:
-    """Write a text file whole or not at all. Raises OSError; then what was there before is untouched."""
-    with whole(path) as part:
-        part.write_text(content, encoding="utf-8", newline="\n")
+class Content(NamedTuple):
+    """What a checkpoint holds."""
 
-
-class _Content(NamedTuple):
     described: dict[str, Any]  # what a checkpoint says of itself
     weights: dict[str, Tensor]
     training: dict[str, Tensor]  # the optimizer's
@@ -314,12 +302,16 @@ def _is_safetensors(path: Path) -> bool:
         return file.read(9)[8:] == b"{"
 
 
-def _read(path: Path, verified: bool = True, foreign: bool = False) -> _Content:
+def read_checkpoint(path: Path, verified: bool = True, foreign: bool = False) -> Content:
     """The content of a checkpoint, mapped into memory: a number is read when it is used.
 
     Args:
         verified: whether the tensors are compared with their digest; the description always is with its own.
         foreign: whether it may be a .safetensors file of another kind, which holds weights alone.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a truncated, altered or foreign checkpoint.
     """
     if not path.exists():
         raise FileNotFoundError(f"no checkpoint at {path}")
@@ -328,7 +320,7 @@ def _read(path: Path, verified: bool = True, foreign: bool = False) -> _Content:
         with safe_open(path, "pt") as file:
             tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
         if foreign and not SIGNS & metadata.keys():
-            return _Content({}, tensors, {})
+            return Content({}, tensors, {})
         described = unsealed(metadata["checkpoint"])
         known = described["format"] == FORMAT
         if known and verified and digest(tensors) != described["tensors"]:
@@ -341,13 +333,13 @@ def _read(path: Path, verified: bool = True, foreign: bool = False) -> _Content:
     parts: tuple[dict[str, Tensor], dict[str, Tensor]] = {}, {}
     for name, tensor in tensors.items():
         parts[name.startswith(OPTIMIZER)][name] = tensor
-    return _Content(described, *parts)
+    return Content(described, *parts)
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
     """The weights in a checkpoint, in another .safetensors file or in what torch.save wrote."""
     if not path.is_file() or _is_safetensors(path):
-        return _read(path, foreign=True).weights
+        return read_checkpoint(path, foreign=True).weights
     try:
         # Only the zip files that torch.save writes today can be mapped.
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
@@ -359,7 +351,7 @@ def _weights(path: Path) -> dict[str, Tensor]:
     return weights
 
 
-def _check_fit(path: Path, found: _Content, model: Transformer, translator: str | None) -> None:
+def _check_fit(path: Path, found: Content, model: Transformer, translator: str | None) -> None:
     """Raise ValueError for a checkpoint of another translator, config or model."""
     try:
         if translator not in (None, found.described["translator"]):
@@ -374,7 +366,7 @@ def _check_fit(path: Path, found: _Content, model: Transformer, translator: str 
         raise _damaged(path, error) from error
 
 
-def _restore(path: Path, found: _Content, optimizer: Optimizer) -> None:
+def _restore(path: Path, found: Content, optimizer: Optimizer) -> None:
     """Put the optimizer into the state that was saved."""
     state: dict[int, dict[str, Tensor]] = {}
     for name, tensor in found.training.items():

@@ -17,11 +17,13 @@ from ..data.own_corpus import Pair, TextPairs
 from ..decoding import Alpha, check_alpha
 from ..distributed import available_device, process_group
 from ..evaluation import Bleu, chrf, ter
+from .checkpoints import WhichWeights
 from .export import add_export
 from .lines import CONTROL, PAPERS_ALPHA, add_options, checked_alpha, loaded, run_translate
+from .preparation import read_corpus
 from .run_config import FINE_TUNING, MODELS, RUN_CONFIG, RunConfig
-from .training_run import read_corpus, restarted, train_translator
-from .translator import MODEL, Translator, WhichWeights, find_folder, pretrained_names, run_checkpoints
+from .training_run import Run, goes_on
+from .translator import Translator, find_folder, pretrained_names, progress_bar
 
 Settings = dict[str, Any]
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -36,16 +38,24 @@ FOLDER_FIRST = "The run's folder stands before --data"
 
 def run_train(args: argparse.Namespace) -> None:
     """Train on a corpus and write the translator, its checkpoints and its metrics into a folder."""
+    resume = goes_on(args.translator, args.resume)
+    config = _settings(args, resume)
+    with process_group(args.device) as device, Run.open(args.translator, config, device, resume) as run:
+        for note in run.notes:
+            print(note, file=sys.stderr)
+        steps, num_steps = run.steps(args.minutes), config.training.num_steps
+        for record in (bar := progress_bar(steps, num_steps, "training", run.steps_done, run.is_first)):
+            bar.set_postfix(run.metrics.shown(record.tokens_per_second), refresh=False)
+        for line in run.summary():
+            print(line, file=sys.stderr)
+
+
+def _settings(args: argparse.Namespace, resume: bool) -> RunConfig:
+    """The settings of the run in the folder, or of a new one, with those of the command line."""
     if args.minutes is not None and not args.minutes > 0:
         raise ValueError(f"minutes = {args.minutes} must be greater than 0; leave --minutes out for no limit")
-    folder, begun = args.translator, bool(run_checkpoints(args.translator).paths())
-    resume = args.resume or (restarted() and begun)
-    if args.resume and not begun:
-        raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
-    if (begun or (folder / MODEL).exists()) and not resume:
-        raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     args.data, args.validation = _data(args.data), args.validation and _paths(args.validation)
-    before = RunConfig.read(folder) if resume else _begin(args)
+    before = RunConfig.read(args.translator) if resume else _begin(args)
     own = {field.name for field in fields(RunConfig)} - {"model", "training", "digest"}
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
     config = before.changed(settings, _model(args.model), _assignments(args.training))
@@ -55,8 +65,7 @@ def run_train(args: argparse.Namespace) -> None:
     if args.vocabulary_size is not None and config.tokenizer != "bpe":
         idle = f"--vocabulary-size bounds bpe alone; the tokenizer {config.tokenizer!r} takes every word"
         warnings.warn(idle, stacklevel=2)
-    with process_group(args.device) as device:
-        train_translator(folder, config, device, args.minutes, resume)
+    return config
 
 
 def _begin(args: argparse.Namespace) -> RunConfig:

@@ -14,8 +14,9 @@ from safetensors.torch import load_file
 from ..data.own_corpus import Pair
 from ..evaluation import bleu
 from ..interop.ctranslate2 import Engine
+from .checkpoints import WhichWeights
 from .quantization import SCALE
-from .translator import MODEL, Translator, WhichWeights, find_folder, pretrained_names
+from .translator import MODEL, Translator, find_folder, pretrained_names
 
 TestPairs = Callable[[argparse.Namespace, Translator], tuple[list[Pair], str]]
 

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .checkpoints import write_file
-from .seals import check_regular
+from .seals import check_regular, write_file
 
 FILE, TABLE = "metrics.jsonl", "metrics.csv"
 

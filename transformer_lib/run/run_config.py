@@ -8,8 +8,7 @@ from typing import Any
 
 from ..config import TrainingConfig, TransformerConfig, check_choice, check_positive, config_from_dict
 from ..data.tokenizers import USUAL_SIZE, TokenizerKind
-from .checkpoints import write_file
-from .seals import check_regular, parsed
+from .seals import check_regular, parsed, write_file
 
 RUN_CONFIG = "training.json"  # in the folder of a run
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A file to write, in a folder of its own beside the path; then it is flushed to the disk and renamed to the path.
+    """A file or folder to write, in a folder of its own beside the path; then it is flushed and renamed to the path.
 
     Raises:
         OSError: a full disk, a folder that cannot be written; what was there before is untouched.
@@ -28,7 +28,10 @@ def whole(path: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         yield written
-        written.chmod(part.stat().st_mode & 0o666)  # save_file makes files for their owner alone
+        if written.is_dir():
+            shutil.rmtree(path, ignore_errors=True)  # a folder takes the place of none that is filled
+        else:
+            written.chmod(part.stat().st_mode & 0o666)  # save_file makes files for their owner alone
         _flush(written)
         written.replace(path)
         _flush(path.parent)
@@ -37,6 +40,12 @@ def whole(path: Path) -> Iterator[Path]:
         raise OSError(f"{path} not written: {error}; {remedy}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def write_file(path: Path, content: str) -> None:
+    """Write a text file whole or not at all. Raises OSError; then what was there before is untouched."""
+    with whole(path) as part:
+        part.write_text(content, encoding="utf-8", newline="\n")
 
 
 def _flush(path: Path) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -29,14 +29,12 @@ from ..decoding import Alpha, hypothesis_attention
 from ..evaluation import Bleu, bleu, bleu_tokenization, exact_match
 from ..transformer import Transformer, count_parameters
 from .alignment import AttentionMap, word_alignment, word_numbers
-from .checkpoints import RunCheckpoints, differing, write_file
+from .checkpoints import RunCheckpoints, WhichWeights, differing
 from .quantization import dequantize, quantize
 from .run_config import RUN_CONFIG, RunConfig
-from .seals import check_regular, digest, sealed, unsealed, whole
+from .seals import check_regular, digest, sealed, unsealed, whole, write_file
 from .translation import hypotheses, source_ids, translate
 
-# Which weights of a run are used: those of the lowest validation perplexity, the newest, or the mean of the newest few.
-WhichWeights = Literal["best", "latest", "average"]
 DESCRIPTION, MODEL = "translator.json", "model.safetensors"
 PRETRAINED = Path(__file__).parents[1] / "pretrained"  # the packed translators that come with the package
 
@@ -82,7 +80,7 @@ class Translator:
         Raises:
             ValueError: the folder is that of a run, whose checkpoints would no longer fit.
         """
-        self._write(Path(folder), {name: w.detach().cpu().clone() for name, w in self._weights().items()})
+        self._write(Path(folder), self._weights())
 
     def pack(self, folder: Path | str, bits: int = 8) -> None:
         """Write everything, the weights in 8 bits or fewer: a quarter of their size, and close to what they were.
@@ -92,7 +90,7 @@ class Translator:
         self._write(Path(folder), quantize(self._weights(), bits))
 
     def _weights(self) -> dict[str, torch.Tensor]:
-        return {name: weight.contiguous() for name, weight in self.model.state_dict().items()}
+        return {name: weight.cpu().contiguous().clone() for name, weight in self.model.state_dict().items()}
 
     def _write(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
         if run_checkpoints(folder).paths():
@@ -123,17 +121,12 @@ class Translator:
         if not packed:
             checkpoints.last()  # there must be one
         translator = cls.untrained(folder, device)
-        if packed:
-            if names := differing(packed, translator.model.state_dict()):
-                raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
-            translator.model.load_state_dict(packed)
-        elif checkpoint == "average":
-            checkpoints.load_average(translator.model)
-            translator.weights = f"average of the last {len(checkpoints.last())} checkpoints"
+        if not packed:
+            translator.weights = checkpoints.load(translator.model, checkpoint)
+        elif names := differing(packed, translator.model.state_dict()):
+            raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
         else:
-            chosen = checkpoint or ("best" if checkpoints.was_validated() else "latest")
-            step_num = checkpoints.load(getattr(checkpoints, chosen)(), translator.model)
-            translator.weights = f"{chosen} checkpoint, step {step_num}"
+            translator.model.load_state_dict(packed)
         translator.model.eval()
         return translator
 
