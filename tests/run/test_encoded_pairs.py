@@ -8,9 +8,6 @@ from hypothesis import strategies as st
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data import batches, token_batches
 from transformer_lib.data.encoded_pairs import EncodedPairs
-from transformer_lib.run import preparation
-from transformer_lib.run.preparation import ENCODED, encode_once, new_translator, read_corpus
-from transformer_lib.run.run_config import RunConfig
 from transformer_lib.training import epochs
 
 SENTENCE = st.lists(st.integers(4, 499), max_size=9)
@@ -76,43 +73,3 @@ def test_a_run_that_goes_on_within_an_epoch_reads_nothing_of_what_came_before(tm
         rest = [ids_of(b) for b in itertools.islice(epochs(pairs, TINY, settings, skip), 3)]
         assert rest == [ids_of(b) for b in itertools.islice(epochs(PAIRS, TINY, settings), skip, skip + 3)]
         assert pairs.read <= sum(len(batch[0]) for batch in rest) + LOOKS
-
-
-def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_path, monkeypatch):
-    pairs = [(f"mot {i}", f"slovo {i % 7}") for i in range(60)]
-    monkeypatch.setattr(preparation, "load_pairs", lambda _corpus, split, *_: pairs[:50] if split == "train" else pairs)
-    small = {"d_model": 8, "d_ff": 8, "num_layers": 1}
-    config = RunConfig(tokenizer="space", model=small)
-    corpus = read_corpus(config)
-    translator = new_translator(config, corpus)
-    translator.describe(tmp_path)
-    expected = translator.encode(pairs[:50])
-    encoded = []
-    write = EncodedPairs.write
-    monkeypatch.setattr(EncodedPairs, "write", lambda *arguments: encoded.append(1) or write(*arguments))
-
-    def times_encoded():
-        encoded.clear()
-        assert list(encode_once(tmp_path, translator, corpus)) == expected
-        return len(encoded)
-
-    assert [times_encoded(), times_encoded()] == [1, 0]
-    path = tmp_path / ENCODED / "source_ids.npy"
-    path.write_bytes(path.read_bytes()[:-1] + b"\x07")
-    assert [times_encoded(), times_encoded()] == [1, 0]
-    (tmp_path / ENCODED / "seal.json").write_text("{")
-    assert [times_encoded(), times_encoded()] == [1, 0]
-    translator.source = "another"
-    translator.describe(tmp_path)  # of another translator.json
-    assert times_encoded() == 1
-
-
-def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypatch):
-    pairs = [(f"mot{i}", f"slovo{i % 3}") for i in range(300)] * 2  # 300 words on one side, 3 on the other
-    monkeypatch.setattr(preparation, "load_pairs", lambda *_: pairs)
-    small = {"d_model": 8, "d_ff": 8, "num_layers": 1}
-    config = RunConfig(tokenizer="spacy", source="en", target="de", model=small)
-    corpus = read_corpus(config)
-    translator = new_translator(config, corpus)
-    translator.describe(tmp_path)
-    assert list(encode_once(tmp_path, translator, corpus)) == translator.encode(pairs)

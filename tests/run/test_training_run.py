@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from transformer_lib import TransformerConfig
-from transformer_lib.run.preparation import check_token_counts
 from transformer_lib.run.training_run import only_writer
 
 HOLDER = """
@@ -70,20 +68,3 @@ def test_an_empty_folder_that_was_there_before_stays(tmp_path):
     with only_writer(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("config", "limit"),
-    [
-        (TransformerConfig(vocabulary_size=9), "batch_tokens = 5"),
-        (TransformerConfig(vocabulary_size=9, positions="learned", max_positions=4), "max_positions = 4"),
-    ],
-)
-def test_a_pair_that_is_too_long_is_shown_before_the_first_step(config, limit):
-    pairs, ids = [("a b", "x"), ("c d e f g", "y")], [([4, 5], [6]), ([4] * 5, [6])]
-    check_token_counts("validation", pairs[:1], ids[:1], config, 5)
-    with pytest.raises(
-        ValueError,
-        match=f"the validation pair that begins 'c d e f g' has 6 tokens on a side, more than {limit}; raise",
-    ):
-        check_token_counts("validation", pairs, ids, config, 5)
