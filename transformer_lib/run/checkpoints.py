@@ -32,6 +32,7 @@ from ..config import check_positive
 from ..transformer import Transformer
 from .seals import check_regular, digest, sealed, unsealed, whole
 
+CHECKPOINTS = "checkpoints"  # a folder in that of a run
 FORMAT = 3  # of the file; a change that older readers cannot follow raises it
 OPTIMIZER = "optimizer."  # what the names of its tensors begin with
 SIGNS = {"checkpoint", "library"}  # in the header of a checkpoint: two, as an altered bit can remove one

@@ -23,7 +23,7 @@ from .lines import CONTROL, PAPERS_ALPHA, add_options, checked_alpha, loaded, ru
 from .preparation import read_corpus
 from .run_config import FINE_TUNING, MODELS, RUN_CONFIG, RunConfig
 from .training_run import Run, goes_on
-from .translator import Translator, find_folder, pretrained_names, progress_bar
+from .translator import Translator, description, find_folder, pretrained_names, progress_bar
 
 Settings = dict[str, Any]
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -78,8 +78,8 @@ def _begin(args: argparse.Namespace) -> RunConfig:
         raise ValueError("--from goes on with a translator on pairs of your own; name them with --data")
     if args.model or args.tokenizer or args.vocabulary_size:
         raise ValueError(f"--model, --tokenizer and --vocabulary-size are those of {args.begun_from}; leave them out")
-    base = Translator.untrained(find_folder(args.begun_from))
-    return RunConfig.fine_tuning(args.begun_from, base.model.config, base.source, base.target, args.data)
+    base = description(find_folder(args.begun_from))
+    return RunConfig.fine_tuning(args.begun_from, base["model"], base["source"], base["target"], args.data)
 
 
 def _name_languages(args: argparse.Namespace) -> None:

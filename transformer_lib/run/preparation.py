@@ -111,13 +111,13 @@ def check_token_counts(
     limits = {"batch_tokens": batch_tokens}
     if config.positions == "learned":
         limits["max_positions"] = config.max_positions
+    name = min(limits, key=limits.__getitem__)
     widths = token_counts(ids).max(axis=0) + 1  # <bos> or <eos>
-    name, limit = min(limits.items(), key=lambda item: item[1])
-    if widths.max() > limit:
+    if widths.max() > limits[name]:
         source, _ = next(itertools.islice(pairs, int(widths.argmax()), None))
         which = f"the {what} pair that begins {source[:40]!r} has {widths.max()} tokens on a side"
         remedy = "raise it (--training or --model), or take long pairs out, as --clean --max-length 300 does"
-        raise ValueError(f"{which}, more than {name} = {limit}; {remedy}")
+        raise ValueError(f"{which}, more than {name} = {limits[name]}; {remedy}")
 
 
 def lacking(pairs: Iterable[Pair], translator: Translator) -> list[str]:

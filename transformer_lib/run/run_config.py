@@ -65,11 +65,9 @@ class RunConfig:
         self.model_config(self.vocabulary_size or USUAL_SIZE)
 
     @classmethod
-    def fine_tuning(
-        cls, begun_from: str, config: TransformerConfig, source: str, target: str, data: Any
-    ) -> "RunConfig":
+    def fine_tuning(cls, begun_from: str, model: Mapping[str, Any], source: str, target: str, data: Any) -> "RunConfig":
         """The settings of a run that goes on with a finished translator's model."""
-        model = {name: value for name, value in asdict(config).items() if name not in FIXED_BY_TOKENIZER}
+        model = {name: value for name, value in model.items() if name not in FIXED_BY_TOKENIZER}
         direction = {"source": source, "target": target, "data": data}
         return cls(begun_from=begun_from, model=model, training=FINE_TUNING, validate_every=20, patience=5, **direction)
 

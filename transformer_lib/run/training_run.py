@@ -22,6 +22,7 @@ from ..evaluation import perplexity
 from ..precision import chosen_precision, gradient_scaler
 from ..training import DIVERGED, StepRecord, adam, epochs, train
 from ..transformer import count_parameters
+from .checkpoints import CHECKPOINTS, RunCheckpoints
 from .metrics import Metrics
 from .preparation import ENCODED, check_token_counts, encode_once, lacking, new_translator, read_corpus
 from .run_config import RunConfig
@@ -137,8 +138,7 @@ class Run:
 
     def validate(self, record: StepRecord) -> float:
         """The perplexity on the held-out pairs. Raises FloatingPointError if it is no finite number."""
-        config = self.model.config
-        special = {"pad_id": config.pad_id, "bos_id": config.bos_id, "eos_id": config.eos_id}
+        special = {name: getattr(self.model.config, name) for name in ("pad_id", "bos_id", "eos_id")}
         found = perplexity(self.model, token_batches(self.val_ids, self.config.training.batch_tokens, **special))
         if not math.isfinite(found):
             after = f"step {record.step_num} at rate {record.learning_rate:.3g}"
@@ -216,10 +216,11 @@ def goes_on(folder: Path, resume: bool) -> bool:
     Raises:
         ValueError: there is nothing to go on from, or something that the run would overwrite.
     """
-    begun, restarts = bool(run_checkpoints(folder).paths()), int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    begun = bool(RunCheckpoints(folder / CHECKPOINTS).paths())
+    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     if resume and not begun:
         raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
-    resume = resume or (restarts > 0 and begun)
+    resume = resume or (restarted and begun)
     if not resume and (begun or (folder / MODEL).exists()):
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     return resume

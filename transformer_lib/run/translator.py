@@ -29,7 +29,7 @@ from ..decoding import Alpha, hypothesis_attention
 from ..evaluation import Bleu, bleu, bleu_tokenization, exact_match
 from ..transformer import Transformer, count_parameters
 from .alignment import AttentionMap, word_alignment, word_numbers
-from .checkpoints import RunCheckpoints, WhichWeights, differing
+from .checkpoints import CHECKPOINTS, RunCheckpoints, WhichWeights, differing
 from .quantization import dequantize, quantize
 from .run_config import RUN_CONFIG, RunConfig
 from .seals import check_regular, digest, sealed, unsealed, whole, write_file
@@ -115,7 +115,7 @@ class Translator:
         if checkpoint is not None:
             check_choice(WhichWeights, checkpoint=checkpoint)
         folder = find_folder(folder)
-        sha256 = _described(folder).get("weights")
+        sha256 = description(folder).get("weights")
         packed = sha256 and _packed_weights(folder / MODEL, sha256)
         checkpoints = run_checkpoints(folder)
         if not packed:
@@ -133,7 +133,7 @@ class Translator:
     @classmethod
     def untrained(cls, folder: Path, device: str = "cpu") -> "Translator":
         """Read everything but the weights, which are as new. Raises as load does."""
-        described = _described(folder)
+        described = description(folder)
         try:
             config = config_from_dict(TransformerConfig, described["model"])
             sizes = config.source_vocabulary_size or config.vocabulary_size, config.vocabulary_size
@@ -268,7 +268,7 @@ def run_checkpoints(folder: Path, keep_last: int | None = None) -> RunCheckpoint
     """The checkpoints in the folder of a run; it keeps as many as training.json says, unless a number is given."""
     if keep_last is None:
         keep_last = RunConfig.read(folder).keep_last if (folder / RUN_CONFIG).exists() else RunConfig.keep_last
-    return RunCheckpoints(folder / "checkpoints", keep_last, folder / DESCRIPTION)
+    return RunCheckpoints(folder / CHECKPOINTS, keep_last, folder / DESCRIPTION)
 
 
 def progress_bar(steps: Iterable[Any], total: int | None, verb: str, done: int = 0, shown: bool = True) -> Any:
@@ -288,8 +288,13 @@ def _altered(path: Path, what: object) -> ValueError:
     return ValueError(f"{path} is truncated, altered or of another program: {what}")
 
 
-def _described(folder: Path) -> dict[str, Any]:
-    """The content of translator.json, compared with its digest."""
+def description(folder: Path) -> dict[str, Any]:
+    """The content of translator.json, compared with its digest.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is truncated, altered or of another program.
+    """
     path = folder / DESCRIPTION
     if not path.exists():
         names = ", ".join(pretrained_names())
