@@ -263,16 +263,16 @@ def first_interrupt() -> Iterator[Callable[[], bool]]:
     Nothing changes in a thread other than the main one, which gets no signals, nor where somebody else handles them.
     """
     came, before = threading.Event(), signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before is not signal.default_int_handler:
-        yield came.is_set
-        return
+    is_ours = threading.current_thread() is threading.main_thread() and before is signal.default_int_handler
 
     def note(*_: object) -> None:
         signal.signal(signal.SIGINT, before)
         came.set()
 
-    signal.signal(signal.SIGINT, note)
+    if is_ours:
+        signal.signal(signal.SIGINT, note)
     try:
         yield came.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        if is_ours:
+            signal.signal(signal.SIGINT, before)
