@@ -3,26 +3,22 @@
     with patched_package("rms_norm", "rotary") as library:
         model = library.Transformer(config)
 
-Each diff lies in workshop/lab/since_then/. A hunk is found by its lines, wherever they stand: its line numbers are for
-readers alone. So diffs that touch different lines can be applied together.
-
-    python -m workshop.lab.patches    write every diff anew, with the line numbers of today
-
-Where the package's own lines changed, edit the diff's lines that begin with a blank or a minus, then run this.
+Each diff lies in workshop/lab/since_then/. git finds a hunk by its lines, wherever they stand: its line numbers are for
+readers alone. So diffs that touch different lines can be applied together. Where the package's own lines changed, edit
+the diff's lines that begin with a blank or a minus, and their number in the hunk's head.
 """
 
-import difflib
 import importlib.util
 import itertools
-import re
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).with_name("since_then")
@@ -30,47 +26,17 @@ PACKAGE = "transformer_lib"
 NUMBERS = itertools.count(1)
 
 
-class Hunk(NamedTuple):
-    """Lines of one file of the package, and what the diff makes of them."""
-
-    file: str  # below transformer_lib
-    before: str
-    after: str
-
-
-def hunks(diff: str) -> list[Hunk]:
-    """The hunks of a unified diff.
-
-    Raises:
-        ValueError: a line that is no line of a unified diff, or a file outside the package.
-    """
-    found: list[Hunk] = []
-    file = ""
-    for line in diff.splitlines(keepends=True):
-        if match := re.match(rf"--- a/{PACKAGE}/(\S+)\n", line):
-            file = match[1]
-        elif line.startswith("@@ ") and file:
-            found.append(Hunk(file, "", ""))
-        elif line[0] in " -+" and found and not line.startswith("+++ "):
-            before, after = ("" if line[0] == sign else line[1:] for sign in "+-")
-            found[-1] = Hunk(file, found[-1].before + before, found[-1].after + after)
-        elif line != f"+++ b/{PACKAGE}/{file}\n":
-            raise ValueError(f"{line!r} is no line of a unified diff against {PACKAGE}/")
-    return found
-
-
 def apply(name: str, package: Path) -> None:
     """Apply the diff of this name to a copy of the package.
 
     Raises:
-        ValueError: a hunk whose lines do not occur exactly once.
+        ValueError: the package no longer has its lines.
     """
-    for hunk in hunks((FOLDER / f"{name}.diff").read_text("utf-8")):
-        try:
-            plant(package, *hunk)
-        except ValueError as error:
-            remedy = "put today's lines into the diff, then run `python -m workshop.lab.patches`"
-            raise ValueError(f"{name}.diff: {remedy}; {error}") from None
+    command = ["git", "apply", str(FOLDER / f"{name}.diff")]
+    alone = os.environ | {"GIT_CEILING_DIRECTORIES": str(package.parent.parent.resolve())}  # in no repository around it
+    done = subprocess.run(command, cwd=package.parent, env=alone, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"{name}.diff does not apply: put today's lines of the package into it; {done.stderr.strip()}")
 
 
 def plant(package: Path, file: str, right: str, wrong: str) -> None:
@@ -91,19 +57,6 @@ def copied(folder: str | Path) -> Path:
     package = Path(folder, PACKAGE)
     shutil.copytree(ROOT / PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "pretrained"))
     return package
-
-
-def refreshed(name: str) -> str:
-    """The diff of this name against the package as it stands, one line of context around each change."""
-    diff = (FOLDER / f"{name}.diff").read_text("utf-8")
-    lines: list[str] = []
-    with tempfile.TemporaryDirectory() as folder:
-        package = copied(folder)
-        apply(name, package)
-        for file in dict.fromkeys(hunk.file for hunk in hunks(diff)):
-            old, new = ((p / file).read_text("utf-8").splitlines(True) for p in (ROOT / PACKAGE, package))
-            lines += difflib.unified_diff(old, new, f"a/{PACKAGE}/{file}", f"b/{PACKAGE}/{file}", n=1)
-    return "".join(lines)
 
 
 @contextmanager
@@ -127,12 +80,3 @@ def patched_package(*names: str) -> Iterator[ModuleType]:
         finally:
             for key in [key for key in sys.modules if key.split(".")[0] == alias]:
                 del sys.modules[key]
-
-
-def main() -> None:
-    for path in sorted(FOLDER.glob("*.diff")):
-        path.write_text(refreshed(path.stem), "utf-8")
-
-
-if __name__ == "__main__":
-    main()
