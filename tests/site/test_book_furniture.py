@@ -1,6 +1,5 @@
 """The parts of the local extension that lighten the pages and describe them."""
 
-import base64
 import io
 from pathlib import Path
 
@@ -77,7 +76,7 @@ def test_a_page_keeps_only_the_scripts_that_it_uses() -> None:
     assert "searchindex.js" in book_weight.lightened(SCRIPTS, "search.html")
 
 
-def test_a_packed_picture_keeps_even_areas_exactly_and_edges_nearly() -> None:
+def test_a_packed_picture_keeps_even_areas_to_the_eye_and_edges_nearly() -> None:
     generator = np.random.default_rng(0)
     pixels = np.full((400, 400, 3), (247, 251, 255))
     pixels[100:300, 100:300] = (8, 81, 156)
@@ -87,7 +86,7 @@ def test_a_packed_picture_keeps_even_areas_exactly_and_edges_nearly() -> None:
     after = book_weight.packed(before)
     drawn = np.asarray(Image.open(io.BytesIO(after)).convert("RGB")).astype(int)
     assert len(after) < len(before) / 1.5
-    assert np.array_equal(drawn[60:], pixels[60:])
+    assert np.abs(drawn[60:] - pixels[60:]).max() <= 1
     assert 0 < np.abs(drawn - pixels).max() <= book_weight.LARGEST_CHANGE
 
 
@@ -97,24 +96,6 @@ def test_a_photograph_or_a_transparent_picture_is_left_as_it_is() -> None:
     clear = png(np.zeros((400, 400, 4)))  # large enough for a palette to save something
     assert book_weight.packed(noise) == noise
     assert book_weight.packed(clear) == clear
-
-
-def test_a_drawing_keeps_the_scale_of_its_letters() -> None:
-    text = '<svg><metadata>who</metadata><path d="M 12.345678 -3.999999" transform="scale(0.015625 1.234567)"/></svg>'
-    packed = book_weight.packed_drawing(text)
-    assert packed == '<svg><path d="M 12.34 -3.99" transform="scale(0.015625 1.23)"/></svg>'
-
-
-def test_a_picture_inside_a_drawing_is_packed() -> None:
-    colours = np.random.default_rng(0).integers(0, 256, (8, 8, 3))
-    pixels = colours.repeat(50, axis=0).repeat(50, axis=1)
-    before = png(pixels)
-    text = f'<svg><image xlink:href="data:image/png;base64,\n{base64.b64encode(before).decode()}" id="a"/></svg>'
-    packed = book_weight.packed_drawing(text)
-    inside = base64.b64decode(packed.split("base64,")[1].split('"')[0])
-    assert len(inside) < len(before)
-    assert np.array_equal(np.asarray(Image.open(io.BytesIO(inside)).convert("RGB")), pixels)
-    assert packed.endswith('" id="a"/></svg>')
 
 
 def test_pictures_get_their_size(tmp_path: Path) -> None:

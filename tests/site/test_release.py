@@ -81,20 +81,6 @@ def test_the_descriptions_of_the_project_agree() -> None:
     assert [creator["name"] for creator in zenodo["creators"]] == [who["name"] for who in citation["authors"]] == names
 
 
-def test_the_paper_is_of_two_pages_and_names_its_sources() -> None:
-    text = (ROOT / "paper" / "paper.md").read_text("utf-8")
-    _, head, body = text.split("---\n", 2)
-    described = yaml.safe_load(head)
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert [author["name"] for author in described["authors"]] == [author["name"] for author in project["authors"]]
-    assert 250 < len(body.split()) <= 1000
-    assert {"Summary", "Statement of need"} <= set(re.findall(r"^# (.+)", body, re.MULTILINE))
-    entries = re.findall(
-        r"^@\w+\{(\w+),", (ROOT / "paper" / described["bibliography"]).read_text("utf-8"), re.MULTILINE
-    )
-    assert sorted(entries) == sorted(set(re.findall(r"\[@(\w+)\]", body)))
-
-
 # ── What is packed ────────────────────────────────────────────────────────────────────────────────────────────
 
 

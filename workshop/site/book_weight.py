@@ -4,14 +4,12 @@ The theme draws its icons twice over, by a script of 1.5 MB and by fonts of 1,90
 every page. All of it is found from the built pages, so an icon that a page begins to use stays.
 """
 
-import base64
 import io
 import logging
 import re
 from pathlib import Path
 
-import numpy as np
-from PIL import Image
+from PIL import Image, ImageChops
 from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
 
@@ -32,13 +30,8 @@ ICON_RULE = re.compile(r"((?:\.fa-[\w-]+:{1,2}before,?)+)\{content:\"[^\"]*\"\}"
 CODE_POINT = re.compile(r"\\([0-9a-f]{4})\b|([\ue000-\uf8ff])")
 FONT_SOURCES = re.compile(r'url\(([^)]*/)(fa-[\w-]+)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)')
 SOURCE_MAP = re.compile(r"\n?(?:/[/*])# sourceMappingURL=\S+(?: ?\*/)?\s*$")
-METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
-INLINE_PICTURE = re.compile(r"(data:image/png;base64,)\s*([A-Za-z0-9+/=\s]+)")
-DECIMALS = re.compile(r"(?<![\w#.(])(-?[1-9]\d*\.\d\d)\d+(?![\w.])")  # not of a scale, which stands in brackets
 PICTURE = re.compile(r'<img\b(?![^>]*\bwidth=)([^>]*?\bsrc="([^"]*_images/[^"]+\.png)"[^>]*?)(/?)>')
-BYTES = np.array([65536, 256, 1])  # a colour as one number, which sorts faster than three
-PALETTE = 256
-LARGEST_CHANGE = 24  # of 255, in the channel of a pixel at an edge; even areas keep their colours
+LARGEST_CHANGE = 24  # of 255, in the channel of a pixel at an edge; a photograph changes more, and stays as it is
 
 
 def lightened(page: str, name: str) -> str:
@@ -63,42 +56,19 @@ def with_sizes(page: str, folder: Path) -> str:
     return PICTURE.sub(sized, page)
 
 
-def palette_of(colours: np.ndarray) -> np.ndarray:
-    """A palette for colours in falling frequency: the frequent half as they are, which are the even areas, and the
-    rest spread over the others, which are the edges of letters and lines."""
-    exact = colours[: PALETTE // 2]
-    if len(colours) <= PALETTE:
-        return colours
-    rare = Image.fromarray(colours[PALETTE // 2 :][np.newaxis])
-    spread = rare.quantize(PALETTE // 2, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).getpalette() or []
-    return np.concatenate([exact, np.array(spread[: 3 * (PALETTE // 2)], dtype=np.uint8).reshape(-1, 3)])
-
-
 def packed(data: bytes) -> bytes:
     """A PNG with a palette in which it looks the same; the same bytes where that saves nothing."""
     picture = Image.open(io.BytesIO(data))
-    pixels = np.asarray(picture.convert("RGBA"))
-    if picture.mode == "P" or pixels[..., 3].min() < 255:
+    if picture.mode == "P" or picture.convert("RGBA").getchannel("A").getextrema() != (255, 255):
         return data
-    codes, places, counts = np.unique(pixels[..., :3] @ BYTES, return_inverse=True, return_counts=True)
-    colours = (codes[:, np.newaxis] // BYTES % 256).astype(np.uint8)
-    palette = palette_of(colours[np.argsort(-counts, kind="stable")])
-    away = np.abs(colours[:, np.newaxis].astype(int) - palette[np.newaxis]).max(axis=-1)
-    if away.min(axis=1).max() > LARGEST_CHANGE:
+    whole = picture.convert("RGB")
+    few = whole.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    change = ImageChops.difference(whole, few.convert("RGB")).getextrema()
+    if max(most for _, most in change) > LARGEST_CHANGE:  # type: ignore[misc]
         return data
-    few = Image.fromarray(away.argmin(axis=1).astype(np.uint8)[places.reshape(pixels.shape[:2])])
-    few.putpalette(palette.tobytes())
     buffer = io.BytesIO()
     few.save(buffer, "PNG", optimize=True)
     return min(data, buffer.getvalue(), key=len)
-
-
-def packed_drawing(text: str) -> str:
-    """An SVG of matplotlib: coordinates of a hundredth of a point, packed pictures, no note on who drew it."""
-    with_packed = INLINE_PICTURE.sub(
-        lambda match: match[1] + base64.b64encode(packed(base64.b64decode(match[2]))).decode(), METADATA.sub("", text)
-    )
-    return DECIMALS.sub(r"\1", with_packed)
 
 
 def icons_used(site: Path) -> set[str]:
@@ -173,8 +143,6 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
         before = file.read_bytes()
         if (after := packed(before)) != before:
             file.write_bytes(after)
-    for file in sorted((site / "_images").glob("*.svg")):
-        file.write_text(packed_drawing(file.read_text("utf-8")), "utf-8")
     for file in [*site.glob("*.html"), *site.glob("book/*.html")]:
         before = file.read_text("utf-8")
         if (after := with_sizes(lightened(before, file.name), file.parent)) != before:
