@@ -22,6 +22,12 @@ const BOXES =
   ".vega-chart, .chart-data-frame, .cell_output, .cell_output .output, .pst-scrollable-table-container, div.math, " +
   "mjx-container.wide, mjx-container[display], pre";
 
+/* At which edges a box hides a part of itself. */
+function markEdges(box) {
+  box.classList.toggle("begins-before", box.scrollLeft > 1);
+  box.classList.toggle("goes-on", box.scrollLeft + box.clientWidth + 1 < box.scrollWidth);
+}
+
 function markScrollable() {
   for (const formula of document.querySelectorAll("mjx-container:not([display])")) {
     const line = formula.closest("p, li, td, th, dd, figcaption");
@@ -32,6 +38,7 @@ function markScrollable() {
     const wide = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).display !== "inline";
     box.classList.toggle("wide-table", wide && box.matches(".pst-scrollable-table-container"));
     const high = box.matches(".chart-data-frame") && box.scrollHeight > box.clientHeight + 1;
+    if (box.matches("pre")) markEdges(box);
     if (wide || high) box.tabIndex = 0;
     // Not while the reader stands on it: the focus would be lost.
     else if (box !== document.activeElement) box.removeAttribute("tabindex");
@@ -47,6 +54,21 @@ new ResizeObserver(markScrollable).observe(document.querySelector(".bd-article")
 document.addEventListener("drawn", markScrollable);
 document.addEventListener("toggle", markScrollable, true);
 document.addEventListener("filled", markScrollable);
+document.addEventListener("scroll", ({ target }) => target.matches?.("pre") && markEdges(target), true);
+
+/* A picture that the screen makes smaller opens at its own size. */
+document.addEventListener("click", ({ target }) => {
+  if (!target.matches(".bd-article :is(.cell_output, figure) img")) return;
+  const width = Number(target.getAttribute("width")) || target.naturalWidth;
+  if (target.closest("a") || target.clientWidth >= 0.95 * width) return;
+  const viewer = document.createElement("dialog");
+  viewer.className = "picture";
+  viewer.append(target.cloneNode());
+  viewer.addEventListener("click", () => viewer.close());
+  viewer.addEventListener("close", () => viewer.remove());
+  document.body.append(viewer);
+  viewer.showModal();
+});
 
 /* The theme listens on the first button of each bar, which these pages never show; the one they show is another. */
 for (const bar of ["primary", "secondary"]) {

@@ -1,16 +1,19 @@
 """The parts of the local extension that lighten the pages and describe them."""
 
+import html
 import io
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from docutils import nodes
+from docutils.core import publish_from_doctree
 from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 from PIL import Image
 
-from workshop.site import book_charts, book_files, book_folds, book_head, book_weight
+from workshop.site import book_charts, book_files, book_folds, book_head, book_languages, book_outputs, book_weight
 
 SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
     <script data-x="1" src="../_static/design-tabs.js?v=2"></script>
@@ -61,6 +64,68 @@ def test_a_wrong_answer_folds_to_its_mistake() -> None:
     book_folds.name_folds(None, tree)  # type: ignore[arg-type]
     said = [part["prompt_show"] for part in tree.findall(nodes.container)]
     assert said == ["A wrong answer: doubles the b", "A wrong answer, and what the check says"]
+
+
+# ── Printed text ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("a sentence, however long\n\nand another", "line line line"),
+        ("name   0.5\nother  0.7", "line line"),  # a label and one value
+        ("        1    2\na     0.5  0.7\nother  0.2  0.1  <b>\nc     0  1\nat the end", "row row row row line"),
+        ("recorded 2026-11-21: python a.py\n[[0.5 0.7]\n [0.2 0.1]\n [0.3 0.1]]", "line row row row"),
+    ],
+)
+def test_what_a_cell_prints_folds_line_by_line_but_rows_of_columns_do_not(text: str, kinds: str) -> None:
+    tree = new_document("page", get_default_settings())
+    tree += nodes.literal_block(text, text, classes=["output", "stream"])
+    book_outputs.fold_outputs(None, tree, "page")  # type: ignore[arg-type]
+    [made] = tree.findall(nodes.raw)
+    lines = re.findall(r'<span class="(\w+)">(.*?)\n</span>', made.astext())
+    assert " ".join(kind for kind, _ in lines) == kinds
+    assert html.unescape("\n".join(line for _, line in lines)) == text
+    assert "<b>" not in made.astext()
+
+
+def test_code_and_coloured_errors_are_no_printed_text() -> None:
+    tree = new_document("page", get_default_settings())
+    tree += [nodes.literal_block("", "x = 1"), nodes.literal_block("", "\x1b[31mno", classes=["output", "stream"])]
+    book_outputs.fold_outputs(None, tree, "page")  # type: ignore[arg-type]
+    assert not list(tree.findall(nodes.raw))
+
+
+# ── Languages ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "german"),
+    [
+        ("then sieben und vierzig is written", ["sieben und vierzig"]),
+        ("vierzig 0.5, sieben 0.4", ["vierzig", "sieben"]),
+        ("siebenundvierzig", ["siebenundvierzig"]),
+        ("Das Haus, in dem wir wohnen, ist sehr alt.", ["Das Haus, in dem wir wohnen, ist sehr alt"]),
+        ("the elf and the kind one in the house die", []),
+        ("an understanding of hundreds", []),
+    ],
+)
+def test_german_words_say_that_they_are_german(text: str, german: list[str]) -> None:
+    tree = new_document("page", get_default_settings())
+    emphasis = nodes.emphasis("", text)
+    tree += [nodes.paragraph("", "", emphasis), nodes.literal_block(text, text), nodes.math("", text)]
+    book_languages.mark_german(None, tree, "page")  # type: ignore[arg-type]
+    assert [part.astext() for part in tree.findall(nodes.inline)] == german
+    assert emphasis.astext() == text
+    page = publish_from_doctree(tree, writer_name="html5").decode()
+    assert re.findall(r'<span lang="de">(.*?)</span>', page) == german
+
+
+def test_code_in_a_line_says_that_its_words_are_german() -> None:
+    tree = new_document("page", get_default_settings())
+    tree += nodes.paragraph("", "", nodes.literal("", "sieben"), nodes.literal("", "seven"))
+    book_languages.mark_german(None, tree, "page")  # type: ignore[arg-type]
+    assert [part["classes"] for part in tree.findall(nodes.literal)] == [["language-de"], []]
 
 
 # ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────

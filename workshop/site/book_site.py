@@ -2,8 +2,8 @@
 
 The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
 book_places.py (what runs in the browser), book_head.py (what others say of a page), book_report.py (links to the forms
-for a report), book_files.py (files beside the pages), book_weight.py (what a page weighs) and book_pages.py (the
-finished HTML).
+for a report), book_outputs.py (what cells print), book_languages.py (German words), book_files.py (files beside the
+pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
 """
 
 import re
@@ -26,6 +26,8 @@ from workshop.site import (
     book_files,
     book_folds,
     book_head,
+    book_languages,
+    book_outputs,
     book_pages,
     book_places,
     book_report,
@@ -184,6 +186,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", book_answers.start_asking)
     app.connect("source-read", prepare_exercises)
     app.connect("doctree-read", book_folds.name_folds)
+    app.connect("doctree-resolved", book_outputs.fold_outputs)
+    app.connect("doctree-resolved", book_languages.mark_german)
     app.connect("doctree-resolved", book_answers.add_forms)
     app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)
