@@ -86,9 +86,3 @@ def test_every_icon_has_its_glyph_and_its_rule(site: Path) -> None:
         rule = re.search(rf'\.{name}:{{1,2}}before[^{{]*\{{content:"\\([0-9a-f]+)"', styles)
         assert rule is not None, f"no rule for {name}"
         assert int(rule[1], 16) in glyphs, f"no glyph for {name}"
-
-
-def test_no_source_maps(site: Path) -> None:
-    assert [path.name for path in site.rglob("*.map")] == []
-    texts = {path.name: path.read_text("utf-8") for path in [*site.rglob("*.js"), *site.rglob("*.css")]}
-    assert [name for name, text in texts.items() if "sourceMappingURL=" in text] == []

@@ -29,7 +29,6 @@ ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
 ICON_RULE = re.compile(r"((?:\.fa-[\w-]+:{1,2}before,?)+)\{content:\"[^\"]*\"\}")
 CODE_POINT = re.compile(r"\\([0-9a-f]{4})\b|([\ue000-\uf8ff])")
 FONT_SOURCES = re.compile(r'url\(([^)]*/)(fa-[\w-]+)\.woff2\) format\("woff2"\),url\([^)]*\.ttf\) format\("truetype"\)')
-SOURCE_MAP = re.compile(r"\n?(?:/[/*])# sourceMappingURL=\S+(?: ?\*/)?\s*$")
 PICTURE = re.compile(r'<img\b(?![^>]*\bwidth=)([^>]*?\bsrc="([^"]*_images/[^"]+\.png)"[^>]*?)(/?)>')
 LARGEST_CHANGE = 24  # of 255, in the channel of a pixel at an edge; a photograph changes more, and stays as it is
 
@@ -124,16 +123,6 @@ def trim_icons(site: Path) -> None:
         font.unlink()
 
 
-def drop_source_maps(site: Path) -> None:
-    """A source map is for the theme's authors; a mention of one that is gone would be a failed request."""
-    for file in (site / "_static").rglob("*.map"):
-        file.unlink()
-    for file in [*(site / "_static").rglob("*.js"), *(site / "_static").rglob("*.css")]:
-        text = file.read_text("utf-8")
-        if (plain := SOURCE_MAP.sub("\n", text)) != text:
-            file.write_text(plain, "utf-8")
-
-
 def finish(app: Sphinx, exception: Exception | None) -> None:
     """Lighten every page and everything it loads."""
     if exception or app.builder.name != "html":
@@ -148,5 +137,4 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
         if (after := with_sizes(lightened(before, file.name), file.parent)) != before:
             file.write_text(after, "utf-8")
     trim_icons(site)
-    drop_source_maps(site)
     (site / "_static" / "scripts" / "fontawesome.js").unlink(missing_ok=True)
