@@ -4,8 +4,8 @@ What no chapter uses is not known here, and is an error.
 
 Sphinx's resolved doctree was tried instead, on the chapter on attention. It lacks the 14 cells that carry
 `remove-cell`, hidden checks among them; of 121 paragraphs and cells, sphinx-markdown-builder (1,475 lines) gave 59
-alike, and it knows no box, exercise, solution or caption. Exercises, slides and measures would need the blocks as
-before; and reading the book took 33 s of processor time, where all 34 notebooks take 3 s.
+alike, and it knows no box, exercise, solution or caption. Exercises and slides would need the blocks as before; and
+reading the book took 33 s of processor time, where all 34 notebooks take 3 s.
 """
 
 import re
