@@ -125,14 +125,6 @@ def load_checkpoint(
     return found.described["step_num"]
 
 
-class Resumed(NamedTuple):
-    """The checkpoint that a run goes on from, and why each newer one was put aside."""
-
-    path: Path
-    step_num: int
-    skipped: list[str]
-
-
 @dataclass(frozen=True)
 class RunCheckpoints:
     """The checkpoints of one run: a folder with `step-000160.safetensors` and the like in it.
@@ -210,8 +202,13 @@ class RunCheckpoints:
         step_num = load_checkpoint(best or last[-1], model, translator=translator)
         return f"{'best' if best else 'latest'} checkpoint, step {step_num}"
 
-    def resume(self, model: Transformer, optimizer: Optimizer, scaler: GradScaler | None = None) -> Resumed:
+    def resume(
+        self, model: Transformer, optimizer: Optimizer, scaler: GradScaler | None = None
+    ) -> tuple[int, list[str]]:
         """Load the newest checkpoint that is intact, and rename the newer ones to *.damaged.
+
+        Returns:
+            its step, and what there is to say of it and of the others.
 
         Raises:
             FileNotFoundError: there are no checkpoints.
@@ -225,9 +222,10 @@ class RunCheckpoints:
             except (ValueError, OSError) as error:
                 skipped[path] = str(error)
                 continue
-            for damaged in skipped:
-                damaged.replace(damaged.with_name(damaged.name + ".damaged"))
-            return Resumed(path, step_num, list(skipped.values()))
+            for newer in skipped:
+                newer.replace(newer.with_name(newer.name + ".damaged"))
+            damaged = [f"skipped and renamed to *.damaged: {reason}" for reason in skipped.values()]
+            return step_num, [*damaged, f"resumed from {path}"]
         raise ValueError(f"no checkpoint in {self.folder} can be loaded: {'; '.join(skipped.values())}")
 
     def clean(self) -> None:

@@ -4,7 +4,8 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..config import TransformerConfig
@@ -29,10 +30,7 @@ def read_corpus(config: RunConfig) -> Corpus:
         ValueError: other pairs than those that the run began with, or what Corpus and load_pairs raise.
     """
     limits = Limits(config.max_length, config.max_ratio) if config.clean else None
-
-    def shown(pairs: Iterable[Pair]) -> Iterator[Pair]:
-        return iter(progress_bar(pairs, None, "reading"))
-
+    shown = partial(progress_bar, total=None, verb="reading")
     if isinstance(config.data, str):
         splits = (load_pairs(config.data, split, config.source, config.target) for split in ("train", "val"))
         corpus = Corpus(next(splits), next(splits), limits, shown)

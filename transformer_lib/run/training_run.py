@@ -46,7 +46,6 @@ class Run:
         self.folder, self.device, self.is_first = folder, device, processes().rank == 0
         self.config = config.changed({}, {}, {"precision": precision})
         self.checkpoints = run_checkpoints(folder, config.keep_last)
-        self.notes: list[str] = []  # what there is to say before the first step
         training = self.config.training
         with rank_0_first():  # it reads the texts; the others load what it has written
             pairs = None
@@ -63,13 +62,17 @@ class Run:
             self.model = self.translator.model.to(device)
             self.optimizer = adam(self.model, training)
             self.scaler = gradient_scaler(precision, torch.device(device))
-            self.steps_done = self._resume() if resume else 0
+            self.steps_done, resumed = 0, list[str]()
+            if resume:
+                self.steps_done, resumed = self.checkpoints.resume(self.model, self.optimizer, self.scaler)
             if self.steps_done > training.num_steps:
                 done = f"{folder} has {self.steps_done} behind it"
                 raise ValueError(f"num_steps = {training.num_steps}, but {done}; give a larger one")
             self.val_ids = [] if pairs is None else self._write(pairs)
         self.train_ids = EncodedPairs(folder / ENCODED)
         self.saved = self.steps_done  # the step of the newest checkpoint
+        # What there is to say before the first step; nothing of the ranks behind the first.
+        self.notes = [] if pairs is None else [*resumed, *self._described(pairs)]
 
     @classmethod
     @contextmanager
@@ -172,17 +175,8 @@ class Run:
     def _patience_is_over(self) -> bool:
         return self.metrics.since_best >= (self.config.patience or math.inf)
 
-    def _resume(self) -> int:
-        """Load the newest intact checkpoint; returns its step."""
-        resumed = self.checkpoints.resume(self.model, self.optimizer, self.scaler)
-        if self.is_first:
-            self.notes += [f"skipped and renamed to *.damaged: {reason}" for reason in resumed.skipped]
-            self.notes.append(f"resumed from {resumed.path}")
-        return resumed.step_num
-
     def _write(self, pairs: Corpus) -> list[tuple[list[int], list[int]]]:
         """Write the run's settings, translator and encoded pairs; returns the ids for validation."""
-        self.notes += self._described(pairs)
         if not self.steps_done:
             self.translator.describe(self.folder)
         replace(self.config, digest=pairs.digest).write(self.folder)
