@@ -52,15 +52,12 @@ def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("config", "limit"),
     [
-        (TransformerConfig(vocabulary_size=9), "batch_tokens = 5"),
-        (TransformerConfig(vocabulary_size=9, positions="learned", max_positions=4), "max_positions = 4"),
+        (TransformerConfig(vocabulary_size=9), "batch_tokens"),
+        (TransformerConfig(vocabulary_size=9, positions="learned", max_positions=4), "max_positions"),
     ],
 )
 def test_a_pair_that_is_too_long_is_shown_before_the_first_step(config, limit):
     pairs, ids = [("a b", "x"), ("c d e f g", "y")], [([4, 5], [6]), ([4] * 5, [6])]
     check_token_counts("validation", pairs[:1], ids[:1], config, 5)
-    with pytest.raises(
-        ValueError,
-        match=f"the validation pair that begins 'c d e f g' has 6 tokens on a side, more than {limit}; raise",
-    ):
+    with pytest.raises(ValueError, match=f"'c d e f g'.*{limit}"):
         check_token_counts("validation", pairs, ids, config, 5)

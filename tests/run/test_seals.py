@@ -22,18 +22,17 @@ def test_any_single_altered_bit_of_the_text_is_noticed():
     for place in range(len(text)):
         altered = bytearray(text)
         altered[place] ^= 1 << generator.randrange(8)
-        with pytest.raises(ValueError, match=r"digest|Expecting|Unterminated|Invalid|Extra|decode|Illegal"):
+        with pytest.raises(ValueError):  # noqa: PT011  of json's own, or of the digest
             unsealed(altered.decode("utf-8"))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "Expecting value"),
-        ("[3]", r"it should hold an object, not \[3\]"),
-        ("{}", "the content is not what its digest says"),
-        (sealed(CONTENT).replace(",", ", ", 1), "the content is not what its digest says"),
-        ("[" * 200_000, "it is nested too deeply"),
+        ("", "Expecting"),
+        ("[3]", r"\[3\]"),
+        *((text, "digest") for text in ("{}", sealed(CONTENT).replace(",", ", ", 1))),
+        ("[" * 200_000, "nested"),
     ],
 )
 def test_any_other_text_is_refused(text, message):
@@ -71,5 +70,5 @@ def test_only_regular_files_and_links_to_them_are_read(tmp_path):
     for name in ("file", "link", "none"):
         check_regular(tmp_path / name)
     for name in (".", "fifo", "other"):
-        with pytest.raises(ValueError, match="is no regular file"):
+        with pytest.raises(ValueError, match="regular"):
             check_regular(tmp_path / name)
