@@ -72,7 +72,7 @@ def heat_map(
             legend=alt.Legend(orient="right"),
         )
     )
-    numbers = base.mark_text(fontSize=10).encode(
+    numbers = base.mark_text(fontSize=12).encode(
         text=alt.Text("value:Q", format=".2f"),
         color=alt.condition(f"datum.value > {turn:g}", alt.value("white"), alt.value(COLOURS[0])),
     )
@@ -142,7 +142,7 @@ def attention_explorer(
     )
     scale = alt.Scale(scheme="blues", domain=[0, 1])
     squares = base.mark_rect(stroke="#d5dae0").encode(color=alt.Color("w:Q", title="weight", scale=scale))
-    written_in = base.mark_text(fontSize=10).encode(
+    written_in = base.mark_text(fontSize=12).encode(
         text=alt.Text("w:Q", format=".2f"),
         color=alt.condition(f"datum.w > {WHITE_FROM}", alt.value("white"), alt.value(COLOURS[0])),
     )

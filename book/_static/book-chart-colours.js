@@ -66,7 +66,7 @@ function chartConfig(theme) {
     legend: { ...words, labelLimit: 0 },
     mark: { color: mark },
     rule: { color: ink },
-    text: { color: ink },
+    text: { color: ink, fontSize: 12 },
     title: { anchor: "start", color: ink, fontSize: 14, offset: 8, subtitleColor: ink },
     view: { stroke: null },
   };

@@ -6,8 +6,10 @@ const CHARTS = new Map();
 // Below this width of the plot a chart says nothing; it scrolls in its box instead. A chart whose words would run into
 // each other names a width of its own: `.properties(usermeta={"narrowest": 448})`.
 const NARROWEST_PLOT = 140;
-// Panels are drawn smaller as a whole, down to this share; below it their words cannot be read.
-const SMALLEST_SCALE = 0.9;
+// Panels are drawn smaller as a whole, down to this share; below it their letters of 12 pixels cannot be read.
+const SMALLEST_SCALE = 11 / 12;
+// A cell of a map without its number.
+const NARROWEST_CELL = 12;
 
 /* The parts of a specification that draw: layers, panels, or the whole. */
 function units(spec) {
@@ -20,18 +22,23 @@ function lengths(result, part) {
   return [...result.canvas.querySelectorAll(`${part} text`)].map((text) => text.textContent.length);
 }
 
-/* The chart with its plot narrower by so many pixels, or nothing where that leaves a plot that says nothing, or cells
-   narrower than the numbers in them or below them, of 6 pixels a letter. Panels have no one width. */
+/* The chart with its plot narrower by so many pixels, or nothing where that leaves a plot that says nothing. Cells that
+   become narrower than the numbers in them, of 7 pixels a letter, lose these; the table below has them. Panels have no
+   one width. */
 function narrowed(spec, excess, result) {
   const isCell = ({ encoding, mark }) =>
     ["ordinal", "nominal"].includes(encoding?.x?.type) && (mark.type ?? mark) === "rect";
   const columns = units(spec).some(isCell) ? lengths(result, '[aria-label^="X-axis"] .role-axis-label') : [];
   const numbers = lengths(result, ".mark-text.role-mark");
-  const cells = columns.length * (6 * Math.max(...(numbers.length ? numbers : columns)) + 2);
+  const cells = columns.length * (7 * Math.max(...(numbers.length ? numbers : columns)) + 2);
   const least = spec.usermeta?.narrowest ?? (columns.length ? cells : NARROWEST_PLOT);
   const step = spec.width?.step;
   const width = Math.floor((step ? step * columns.length : spec.width) - excess);
-  return width >= least ? { ...spec, width: step ? { step: Math.floor(width / columns.length) } : width } : null;
+  const isNumber = ({ mark }) => (mark?.type ?? mark) === "text";
+  const canLose = !spec.usermeta?.narrowest && spec.layer?.some(isNumber) && width >= NARROWEST_CELL * columns.length;
+  if (width < least && !(columns.length && canLose)) return null;
+  const kept = width < least ? { layer: spec.layer.filter((layer) => !isNumber(layer)) } : {};
+  return { ...spec, ...kept, width: step ? { step: Math.floor(width / columns.length) } : width };
 }
 
 /* A title of several lines where one is wider than the plot; a letter is about 8 pixels wide. */
@@ -56,7 +63,7 @@ function folded(spec, room, result) {
   return {
     ...whole,
     ...panels,
-    config: { ...config, legend: { ...config?.legend, ...below } },
+    config: { ...config, padding: 4, legend: { ...config?.legend, ...below } },
     title: { ...title, text: wrapped(title.text, room - 20) },
   };
 }

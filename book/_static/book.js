@@ -38,7 +38,7 @@ function markScrollable() {
     const wide = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).display !== "inline";
     box.classList.toggle("wide-table", wide && box.matches(".pst-scrollable-table-container"));
     const high = box.matches(".chart-data-frame") && box.scrollHeight > box.clientHeight + 1;
-    if (box.matches("pre")) markEdges(box);
+    if (box.matches("pre, .vega-chart")) markEdges(box);
     if (wide || high) box.tabIndex = 0;
     // Not while the reader stands on it: the focus would be lost.
     else if (box !== document.activeElement) box.removeAttribute("tabindex");
@@ -54,7 +54,7 @@ new ResizeObserver(markScrollable).observe(document.querySelector(".bd-article")
 document.addEventListener("drawn", markScrollable);
 document.addEventListener("toggle", markScrollable, true);
 document.addEventListener("filled", markScrollable);
-document.addEventListener("scroll", ({ target }) => target.matches?.("pre") && markEdges(target), true);
+document.addEventListener("scroll", ({ target }) => target.matches?.("pre, .vega-chart") && markEdges(target), true);
 
 /* A picture that the screen makes smaller opens at its own size. */
 document.addEventListener("click", ({ target }) => {
