@@ -74,8 +74,11 @@ def test_a_wrong_answer_folds_to_its_mistake() -> None:
     [
         ("a sentence, however long\n\nand another", "line line line"),
         ("name   0.5\nother  0.7", "line line"),  # a label and one value
-        ("        1    2\na     0.5  0.7\nother  0.2  0.1  <b>\nc     0  1\nat the end", "row row row row line"),
-        ("recorded 2026-11-21: python a.py\n[[0.5 0.7]\n [0.2 0.1]\n [0.3 0.1]]", "line row row row"),
+        (
+            "        1    2\na     0.5  0.7\nother  0.2  0.1  <b>\nc     0  1\nat the end",
+            "tabular tabular tabular tabular line",
+        ),
+        ("recorded 2026-11-21: python a.py\n[[0.5 0.7]\n [0.2 0.1]\n [0.3 0.1]]", "line tabular tabular tabular"),
     ],
 )
 def test_what_a_cell_prints_folds_line_by_line_but_rows_of_columns_do_not(text: str, kinds: str) -> None:

@@ -24,7 +24,7 @@ SEEN = """() => {
     if (!isShown(pre)) continue;
     const kind = pre.closest('.output') ? 'output' : 'code';
     const words = pre.textContent.trim().split('\\n')[0].slice(0, 60);
-    const rows = pre.querySelector('.row') !== null;
+    const rows = pre.querySelector('.tabular') !== null;
     seen.push({kind, words, cut: !fits(pre), rows, shadow: pre.classList.contains('goes-on')});
   }
   const room = document.querySelector('.bd-article').getBoundingClientRect().right + 1;

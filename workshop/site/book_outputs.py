@@ -13,10 +13,10 @@ IN_COLUMNS = re.compile(r"^\s|\S {2,}\S")  # a head or a row beside such rows
 
 
 def folded(text: str) -> str:
-    """The text in HTML, an element for each line; in a text with columns, their rows are of the class row."""
+    """The text in HTML, an element for each line; in a text with columns, their rows are of the class tabular."""
     lines = text.rstrip("\n").split("\n")
     has_columns = sum(bool(ROW.search(line)) for line in lines) >= FEWEST
-    kinds = ["row" if has_columns and (ROW.search(line) or IN_COLUMNS.search(line)) else "line" for line in lines]
+    kinds = ["tabular" if has_columns and (ROW.search(line) or IN_COLUMNS.search(line)) else "line" for line in lines]
     folds = zip(kinds, lines, strict=True)
     return "".join(f'<span class="{kind}">{html.escape(line, quote=False)}\n</span>' for kind, line in folds)
 
