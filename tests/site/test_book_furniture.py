@@ -74,6 +74,7 @@ def test_a_wrong_answer_folds_to_its_mistake() -> None:
     [
         ("a sentence, however long\n\nand another", "line line line"),
         ("name   0.5\nother  0.7", "line line"),  # a label and one value
+        ("\n".join(["n =  16: it takes   3.4 times as long, and that is   0.2 MB"] * 3), "line line line"),
         (
             "        1    2\na     0.5  0.7\nother  0.2  0.1  <b>\nc     0  1\nat the end",
             "tabular tabular tabular tabular line",

@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext
 pytestmark = pytest.mark.slow
 
 LAPTOP, PHONE = 1280, 390
-ROWS_ON_A_PHONE = 30  # outputs whose columns say more than a phone's width holds
+ROWS_ON_A_PHONE = 36  # outputs whose columns say more than a phone's width holds
 WIDE_ON_A_PHONE = 3  # charts whose words would run into each other: a search tree, the n-grams of a sentence, 27 places
 SMALLEST_LETTERS = 11  # pixels, in a chart
 SEEN = """() => {

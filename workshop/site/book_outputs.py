@@ -9,13 +9,14 @@ from sphinx.application import Sphinx
 PRINTED = {"stream", "text_plain"}
 ROW = re.compile(r"\S {2,}(?=\S).*\S {2,}\S|^\s*(?:tensor\(|array\()?\[.*\d")  # of three columns, or of an array
 FEWEST = 3  # rows that are read down their columns
+JOINT = re.compile(r"[a-z][,;:]? (?=[a-z])")  # of two words; a line with four is a sentence with padded numbers
 IN_COLUMNS = re.compile(r"^\s|\S {2,}\S")  # a head or a row beside such rows
 
 
 def folded(text: str) -> str:
     """The text in HTML, an element for each line; in a text with columns, their rows are of the class tabular."""
     lines = text.rstrip("\n").split("\n")
-    has_columns = sum(bool(ROW.search(line)) for line in lines) >= FEWEST
+    has_columns = sum(bool(ROW.search(line)) and len(JOINT.findall(line)) < 4 for line in lines) >= FEWEST
     kinds = ["tabular" if has_columns and (ROW.search(line) or IN_COLUMNS.search(line)) else "line" for line in lines]
     folds = zip(kinds, lines, strict=True)
     return "".join(f'<span class="{kind}">{html.escape(line, quote=False)}\n</span>' for kind, line in folds)
