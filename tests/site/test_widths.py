@@ -7,7 +7,7 @@ shadow says so; pictures and charts fit.
 from typing import Any
 
 import pytest
-from browser import PAGES, opened, turned
+from browser import API, CHAPTERS, opened, turned
 from playwright.sync_api import BrowserContext
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ SEEN = """() => {
 def seen(context: BrowserContext, origins: dict[str, str]) -> dict[int, list[dict[str, Any]]]:
     """The blocks of all pages at either width."""
     found: dict[int, list[dict[str, Any]]] = {LAPTOP: [], PHONE: []}
-    for name in PAGES:
+    for name in (*CHAPTERS, *API):
         page = context.new_page()
         opened(page, origins["http"] + name)
         for width, blocks in found.items():
