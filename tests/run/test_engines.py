@@ -14,7 +14,7 @@ LINES = ["Wie alt bist du?", "", "Sie schläft."]
 
 def test_the_record_has_equal_translations_and_the_engine_is_faster():
     assert RECORD["equal"] == RECORD["lines"] == 10_000
-    assert RECORD["times_as_fast"]["of_the_processor"] > 1.5
+    assert RECORD["times_as_fast"]["seconds"] > 1.5
     for run in RECORD["runs"]:
         assert run["ctranslate2"]["seconds"] < run["pytorch"]["seconds"]
 
@@ -30,4 +30,6 @@ def test_a_command_is_timed_whole(engine):
 
 @pytest.mark.slow
 def test_the_scores_are_those_of_the_shipped_translator(tatoeba):
-    assert in_8_bits()["bleu"] == RECORD["tatoeba_test"]["bleu"]
+    found, recorded = in_8_bits()["bleu"], RECORD["tatoeba_test"]["bleu"]
+    assert found["float32"] == recorded["float32"]
+    assert found["int8"] == pytest.approx(recorded["int8"], abs=0.5)  # processors round in their own ways
