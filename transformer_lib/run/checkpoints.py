@@ -205,7 +205,7 @@ class RunCheckpoints:
     def resume(
         self, model: Transformer, optimizer: Optimizer, scaler: GradScaler | None = None
     ) -> tuple[int, list[str]]:
-        """Load the newest checkpoint that is intact, and rename the newer ones to *.damaged.
+        """Load the newest checkpoint that is intact, and rename the newer ones to `*.damaged`.
 
         Returns:
             its step, and what there is to say of it and of the others.
