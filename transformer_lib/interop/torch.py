@@ -30,7 +30,8 @@ def from_torch(
 ) -> Transformer:
     """Our Transformer with the weights, and so the function, of a translator made of these parts.
 
-        states = transformer(embedding(source) · embedding_scale + positions, the same of the target)
+        read = embedding(source) · embedding_scale + positions
+        states = transformer(read, the same of the target)
         logits = output(states)
 
     The functions are the same in evaluation mode, for each sentence by itself: ours always masks padding and what

@@ -2,9 +2,9 @@
 
 A checkpoint is one .safetensors file, so that one rename makes it appear whole. Reading it runs no code.
 
-    embedding.weight, ...        the weights
-    optimizer.0.exp_avg, ...     the optimizer's tensors; the number is the parameter's
-    "checkpoint" in the header   JSON: the step, the config, all other settings, versions, digests
+    embedding.weight, ...      the weights
+    optimizer.0.exp_avg, ...   the optimizer's tensors, by the parameter's number
+    "checkpoint" (header)      JSON: step, config, other settings, versions, digests
 
 No random generator is saved: `train` seeds each update by the seed, the step and the rank.
 """

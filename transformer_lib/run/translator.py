@@ -1,11 +1,15 @@
 """A trained translator: its model, its tokenizers and its direction, in the folder of a run or packed into a small one.
 
-    a run's folder                      a packed folder
-        translator.json                     translator.json     config, tokenizers, direction, digests
-        training.json                       model.safetensors   the weights as integers of 8 bits or fewer
+    a run's folder
+        translator.json              config, tokenizers, direction, digests
+        training.json                the settings of the run
         metrics.jsonl
-        encoded/source_ids.npy ...          the ids of its training pairs
+        encoded/source_ids.npy ...   the ids of its training pairs
         checkpoints/step-000160.safetensors ...
+
+    a packed folder
+        translator.json
+        model.safetensors            the weights, in 8 bits or fewer
 
 Reading either runs no code. translator.json holds a digest of itself; in a packed folder one of the weights too, and
 each checkpoint of a run holds that of its translator.json: what was altered or belongs elsewhere is refused.
