@@ -36,7 +36,7 @@ def secret_lines() -> dict[str, str]:
     for name, block in ((name, block) for name, block in cells if SECRET & set(tags(block))):
         for line in map(str.strip, block.text.splitlines()):
             if len(line) > 30 and line not in public:
-                found[line] = f"{name}, {tags(block)[0]}"
+                found.setdefault(line, f"{name}, {tags(block)[0]}")  # a line of a solution stands on the site
     return found
 
 

@@ -125,7 +125,7 @@ class Engine:
         limits = [_most_tokens(model.config, ids) for ids in encoded]
         results = self._engine.translate_batch(
             [tokenizer.tokens(ids) for ids in encoded],
-            max_batch_size=64,
+            max_batch_size=128,
             beam_size=beam_size,
             num_hypotheses=beam_size,
             length_penalty=0,
