@@ -22,7 +22,7 @@ def test_the_record_has_equal_translations_and_the_engine_is_faster():
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["pytorch", "ctranslate2"])
 def test_a_command_is_timed_whole(engine):
-    found = translated(engine, 1, LINES)
+    found = translated(engine, 1, 1, LINES)
     assert found["lines"][:-1] == Translator.load(NAME).translate(LINES)
     assert found["of_the_processor"] > 0
     assert found["seconds"] > 0
