@@ -72,11 +72,11 @@ def in_8_bits() -> dict[str, Any]:
 def compared(repeats: int, beam_size: int, threads: int, sources: list[str]) -> dict[str, Any]:
     """Both engines on one file, in turns: their times, and how many translations are equal."""
     runs = [{engine: translated(engine, threads, beam_size, sources) for engine in ENGINES} for _ in range(repeats)]
-    written = [[run[engine].pop("lines") for engine in ENGINES] for run in runs][0]
+    written = [[run[engine].pop("lines")[:-1] for engine in ENGINES] for run in runs]
     ratios = {kind: [run["pytorch"][kind] / run["ctranslate2"][kind] for run in runs] for kind in KINDS}
     return {
         "beam_size": beam_size,
-        "equal": sum(a == b for a, b in zip(*(lines[:-1] for lines in written), strict=True)),
+        "equal": sum(a == b for a, b in zip(*written[0], strict=True)),
         "runs": runs,
         "times_as_fast": {kind: round(statistics.median(found), 2) for kind, found in ratios.items()},
     }

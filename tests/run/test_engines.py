@@ -13,9 +13,13 @@ LINES = ["Wie alt bist du?", "", "Sie schläft."]
 
 
 def test_the_record_has_equal_translations_and_the_engine_is_faster():
-    assert RECORD["equal"] == RECORD["lines"] == 10_000
-    assert RECORD["times_as_fast"]["seconds"] > 1.5
-    for run in RECORD["runs"]:
+    greedy, beam = RECORD["decoders"]
+    assert greedy["equal"] == RECORD["lines"] == 10_000
+    assert beam["beam_size"] == 4
+    assert beam["equal"] > 9_900  # the length penalties differ in the last bits, and ties fall
+    assert greedy["times_as_fast"]["seconds"] > 1.5
+    assert beam["times_as_fast"]["seconds"] > 2.5
+    for run in greedy["runs"] + beam["runs"]:
         assert run["ctranslate2"]["seconds"] < run["pytorch"]["seconds"]
 
 
