@@ -9,7 +9,7 @@ import pytest
 
 from workshop.site.address import Address, configured
 from workshop.site.make_notebooks import notebook_text
-from workshop.site.plain_markdown import whole_book
+from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 NEW = Address("new", "atlas")
@@ -40,7 +40,7 @@ def tracked_files() -> list[Path]:
 
 def test_notebooks_and_forms_follow_a_second_address() -> None:
     masks = whole_book()["masks"]
-    text = notebook_text(masks.page, masks.index, NEW, ROOT)
+    text = notebook_text(Plain(masks.page, masks.index, NEW, ROOT))
     assert f"git+{NEW.repository}@main" in text
     assert f"{NEW.site}masks.html" in text
     assert configured().owner not in NEW.issue("stumbled.yml", page="masks")

@@ -136,13 +136,13 @@ def test_code_in_a_line_says_that_its_words_are_german() -> None:
 
 
 def test_a_page_keeps_only_the_scripts_that_it_uses() -> None:
-    plain = book_weight.lightened(SCRIPTS, "masks.html")
+    plain = book_weight.lightened(SCRIPTS, Path("masks.html"))
     assert plain.split("src=")[1:] == ['"../_static/doctools.js"></script>']
     assert "sphinx-design" not in plain
-    with_tabs = book_weight.lightened(SCRIPTS + '<div class="sd-tab-set">', "masks.html")
+    with_tabs = book_weight.lightened(SCRIPTS + '<div class="sd-tab-set">', Path("masks.html"))
     assert "design-tabs.js" in with_tabs
     assert "sphinx-design.min.css" in with_tabs
-    assert "searchindex.js" in book_weight.lightened(SCRIPTS, "search.html")
+    assert "searchindex.js" in book_weight.lightened(SCRIPTS, Path("search.html"))
 
 
 def test_a_packed_picture_keeps_even_areas_to_the_eye_and_edges_nearly() -> None:

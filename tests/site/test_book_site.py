@@ -103,7 +103,7 @@ def test_a_picture_with_alt_text_passes(warnings: list[str]) -> None:
 )
 def test_a_page_that_loads_from_another_host_is_reported(warnings: list[str], tmp_path: Path, tag: str) -> None:
     (tmp_path / "page.html").write_text(f"<p>text</p>{tag}", "utf-8")
-    book_pages.finish(SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path), None)  # type: ignore[arg-type]
+    book_pages.finish(tmp_path)
     assert len(warnings) == 1
     assert warnings[0].startswith("page.html: loads from another host")
 
@@ -111,7 +111,7 @@ def test_a_page_that_loads_from_another_host_is_reported(warnings: list[str], tm
 def test_links_and_local_files_pass(warnings: list[str], tmp_path: Path) -> None:
     page = '<a href="https://host.example/">x</a><script src="_static/a.js"></script><link rel="canonical" href="https://x">'
     (tmp_path / "page.html").write_text(page, "utf-8")
-    book_pages.finish(SimpleNamespace(builder=SimpleNamespace(name="html"), outdir=tmp_path), None)  # type: ignore[arg-type]
+    book_pages.finish(tmp_path)
     assert warnings == []
 
 

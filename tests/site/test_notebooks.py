@@ -18,6 +18,7 @@ from workshop.site import make_notebooks, tables
 from workshop.site.address import Address
 from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.myst_blocks import PageError
+from workshop.site.plain_markdown import Plain
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESS = Address("owner", "name")
@@ -98,7 +99,7 @@ def notebook(root: Path) -> Callable[..., dict[str, Any]]:
         page.write_text(f"{FRONT}# Page\n{body}\n", "utf-8")
         pages = [read_page(page), read_page(root / "book" / "other.md")]
         index = Index(pages, root / "book" / "references.bib")
-        return json.loads(make_notebooks.notebook_text(pages[0], index, ADDRESS, root))
+        return json.loads(make_notebooks.notebook_text(Plain(pages[0], index, ADDRESS, root)))
 
     return build
 
@@ -344,27 +345,6 @@ def test_a_recorded_result_is_written_into_the_notebook(convert: Convert, text: 
     names: dict[str, Any] = {}
     exec(source, names)
     assert names["found"] == RECORDED
-
-
-def test_a_result_that_is_not_recorded_yet_stays_a_file_to_look_for(convert: Convert) -> None:
-    read = 'Path("../experiments/results/not_yet.json").read_text("utf-8")'
-    assert convert(f"```{{code-cell}}\nfound = {read}\n```") == [("code", f"found = {read}")]
-
-
-@pytest.mark.parametrize(
-    "layout", ['json.loads({0}.read_text("utf-8"))', 'json.loads(\n    {0}.read_text(\n"utf-8"\n))']
-)
-@pytest.mark.parametrize(("name", "recorded"), [("seeded_defects", RECORDED), ("on_a_gpu", None)])
-def test_a_result_that_is_not_yet_recorded_is_none_in_the_notebook(
-    convert: Convert, layout: str, name: str, recorded: Any
-) -> None:
-    path = f'Path("../experiments/results/{name}.json")'
-    read = f"(\n    {layout.format(path)}\n    if {path}.exists()\n    else None\n)"
-    [(_, source)] = convert(f"```{{code-cell}}\nimport json\nfound = {read}\n```")
-    assert "experiments" not in source
-    names: dict[str, Any] = {}
-    exec(source, names)
-    assert names["found"] == recorded
 
 
 @pytest.mark.parametrize("width", [80, 81])

@@ -92,14 +92,8 @@ def read(source: str) -> set[str]:
 
 def cells_before(page: Page, plain: Plain, line: int) -> list[str]:
     """The code of the ordinary cells above a line, as a notebook has it."""
-    sources, inside = [], False
-    for block in page.blocks:
-        inside = inside or block.name == "solution-start"
-        ordinary = block.line < line and not inside
-        if block.name == "solution-end":
-            inside = False
-        if not ordinary:
-            continue
+    sources = []
+    for block in (block for block in page.outside("solution") if block.line < line):
         if block.name == "code-cell" and not {BOOK_ONLY, *OF_AN_EXERCISE} & set(tags(block)):
             sources.append(with_records(block.text.strip("\n"), plain.root))
         elif is_run(block):

@@ -26,20 +26,23 @@ class Row:
     test: str | None  # such as "tests/paper/test_attention.py::test_equation_1_equals_the_loops"
 
 
+def ids_in(text: str | None) -> list[str]:
+    """The ids that the `Source:` lines of a docstring or comment name."""
+    return [found for line in SOURCE_LINE.findall(text or "") for found in ID.findall(line)]
+
+
 def functions() -> dict[str, list[tuple[str, str]]]:
     """Id → (qualified name, file) of every definition whose docstring has it in a `Source:` line."""
     named: dict[str, list[tuple[str, str]]] = {}
     for path in sorted((ROOT / "transformer_lib").rglob("*.py")):
         module = ".".join(path.relative_to(ROOT / "transformer_lib").with_suffix("").parts)
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.ClassDef):
-                for line in SOURCE_LINE.findall(ast.get_docstring(node) or ""):
-                    for paper_id in ID.findall(line):
-                        place = (f"{module}.{node.name}", path.relative_to(ROOT).as_posix())
-                        named.setdefault(paper_id, []).append(place)
-        for line in re.findall(r"^# Source: (.+)", path.read_text("utf-8"), re.MULTILINE):  # above a table of data
-            for paper_id in ID.findall(line):
-                named.setdefault(paper_id, []).append((module, path.relative_to(ROOT).as_posix()))
+        text = path.read_text("utf-8")
+        definitions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.ClassDef))
+        found = [(f"{module}.{node.name}", ast.get_docstring(node)) for node in definitions]
+        found += [(module, line) for line in re.findall(r"^# Source: .+", text, re.MULTILINE)]  # above a table of data
+        for name, words in found:
+            for paper_id in ids_in(words):
+                named.setdefault(paper_id, []).append((name, path.relative_to(ROOT).as_posix()))
     return named
 
 

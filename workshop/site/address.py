@@ -3,7 +3,6 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import yaml
@@ -52,12 +51,6 @@ class Address:
 
     def colab(self, notebook: str, host: str = "https://colab.research.google.com") -> str:
         return f"{host.rstrip('/')}/github/{self.owner}/{self.name}/blob/{self.branch}/{notebook}"
-
-
-def address_of(config: Any) -> Address:
-    """The address by Sphinx's configuration; Jupyter Book hands `repository` of _config.yml to the theme."""
-    theme = config.html_theme_options
-    return Address.from_url(theme["repository_url"], theme.get("repository_branch") or "main")
 
 
 def configured(root: Path = ROOT) -> Address:

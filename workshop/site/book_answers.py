@@ -14,7 +14,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -120,8 +120,6 @@ def add_forms(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
 class Answers(SphinxDirective):
     """`{answers}`: the questions of all chapters, how many the reader has answered, export and clearing."""
 
-    option_spec: ClassVar = {}
-
     def run(self) -> list[nodes.Node]:
         if not self.config.book_solutions:
             return []
@@ -140,9 +138,3 @@ class Answers(SphinxDirective):
             '<button type="button" class="answers-clear">Clear</button></p>\n<p role="status"></p>\n</details>'
         )
         return [nodes.raw("", text, format="html")]
-
-
-def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load the script where there is a question or the list of them."""
-    if 'class="answer' in context.get("body", ""):
-        app.add_js_file("book-answers.js", loading_method="defer")

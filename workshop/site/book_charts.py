@@ -14,13 +14,7 @@ from workshop.site.plain_markdown import drawn
 
 LOGGER = logging.getLogger(__name__)
 VEGA = ("vendor/vega.min.js", "vendor/vega-lite.min.js", "vendor/vega-embed.min.js")
-SCRIPTS = (
-    *VEGA,
-    "book-chart-colours.js",
-    "book-chart-data.js",
-    "book-chart-tables.js",
-    "book-charts.js",
-)
+SCRIPTS = (*VEGA, "book-chart-colours.js", "book-chart-data.js", "book-chart-tables.js", "book-charts.js")
 
 
 def altair_spec(source: str) -> dict[str, Any] | None:
@@ -99,10 +93,3 @@ def check_pictures(_app: Sphinx, doctree: nodes.document, _docname: str) -> None
                 "picture without alt text: give it :alt:, or a cell the option mystnb: image: alt:",
                 location=place(image),
             )
-
-
-def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load Vega on the pages that hold a chart."""
-    if 'class="vega-chart"' in context.get("body", ""):
-        for script in SCRIPTS:
-            app.add_js_file(script, loading_method="defer")

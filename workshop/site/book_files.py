@@ -16,7 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from workshop.site import versions
-from workshop.site.address import Address, address_of
+from workshop.site.address import Address, configured
 from workshop.site.book_head import description_of, plain_text, tags
 from workshop.site.book_index import parts_of_book
 
@@ -31,10 +31,6 @@ ENTRANCE = """<!doctype html>
 <body><p><a href="{page}">{title}</a></p></body>
 </html>
 """
-
-
-def titles_of(app: Sphinx) -> dict[str, str]:
-    return {name: plain_text(title) for name, title in app.env.titles.items()}
 
 
 def sitemap(addresses: list[str]) -> str:
@@ -61,12 +57,11 @@ def entrance(app: Sphinx, address: Address) -> str:
     return ENTRANCE.format(title=html.escape(book), page=f"{root}.html", address=target, tags=described)
 
 
-def write(app: Sphinx, exception: Exception | None) -> None:
+def write(app: Sphinx) -> None:
     """Write everything beside the pages."""
-    if exception or app.builder.name != "html":
-        return
-    address, site, source = address_of(app.config), Path(app.outdir), Path(app.srcdir)
-    parts, titles = parts_of_book(source), titles_of(app)
+    site, source = Path(app.outdir), Path(app.srcdir)
+    address = configured(source)
+    parts, titles = parts_of_book(source), {name: plain_text(title) for name, title in app.env.titles.items()}
     pages = [app.config.root_doc, *(page for _, names in parts for page in names)]
     (site / "sitemap.xml").write_text(sitemap([f"{address.home}{page}.html" for page in pages]), "utf-8")
     (site / "robots.txt").write_text(f"User-agent: *\nAllow: /\n\nSitemap: {address.home}sitemap.xml\n", "utf-8")
@@ -75,7 +70,7 @@ def write(app: Sphinx, exception: Exception | None) -> None:
     (site / "404.html").write_text(not_found(home, app.config.html_title, parts, titles), "utf-8")
     (site / "index.html").write_text(entrance(app, address), "utf-8")
     (site / NOTEBOOKS).mkdir(parents=True, exist_ok=True)
-    for notebook in sorted((source / app.config.book_notebooks_dir).glob("*.ipynb")):
+    for notebook in sorted((source / "notebooks").glob("*.ipynb")):
         shutil.copyfile(notebook, site / NOTEBOOKS / notebook.name)
 
 
@@ -90,7 +85,7 @@ def offer_downloads(
     for button in buttons:
         button |= {"text": "Print this page", "icon": "fas fa-print", "tooltip": "Print, or save as PDF"}
     notebook = f"{Path(page).name}.ipynb"
-    if doctree is not None and (Path(app.srcdir) / app.config.book_notebooks_dir / notebook).exists():
+    if doctree is not None and Path(app.srcdir, "notebooks", notebook).exists():
         link = {
             "type": "link",
             "url": context["pathto"](f"{NOTEBOOKS}/{notebook}", 1),

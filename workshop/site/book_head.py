@@ -8,13 +8,14 @@ and the index.
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
-from workshop.site.address import address_of
+from workshop.site.address import configured
 
 LOGGER = logging.getLogger(__name__)
 
@@ -113,7 +114,7 @@ def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], do
             location=page,
         )  # fmt: skip
     title = re.sub(r"<[^>]*>", "", html.unescape(context.get("title") or app.config.html_title))
-    home = address_of(app.config).home
+    home = configured(Path(app.srcdir)).home
     context["metatags"] = context.get("metatags", "") + tags(
         title, description, f"{home}{page}.html", home, app.config.html_title
     )

@@ -34,13 +34,27 @@ class Page:
                     return match[1]
         raise PageError(f"{self.path.name}:1: no title")
 
+    def outside(self, *kinds: str) -> list[Block]:
+        """The blocks that stand in no `KIND-start` … `KIND-end`, such as a solution."""
+        kept, around = [], ""
+        for block in self.blocks:
+            kind, _, edge = block.name.rpartition("-")
+            if edge == "start" and kind in kinds:
+                around = kind
+            if not around:
+                kept.append(block)
+            elif block.name == f"{around}-end":
+                around = ""
+        if around:
+            raise PageError(f"{self.path.name}: a {around}-start without its {around}-end")
+        return kept
+
 
 @dataclass
 class Label:
     """A place that a page can point at."""
 
     page: str
-    title: str = ""
     number: str = ""
 
 
@@ -62,7 +76,7 @@ def pages_in_order(root: Path) -> list[Path]:
 
 
 class Index:
-    """Labels, numbers, titles and citations over all pages, in reading order."""
+    """Labels, numbers and citations over all pages, in reading order."""
 
     def __init__(self, pages: list[Page], bibliography: Path | None = None):
         self.pages = {page.name: page for page in pages}
@@ -74,10 +88,9 @@ class Index:
             self._read(page)
 
     def _read(self, page: Page) -> None:
-        everything = walk(page.blocks)
-        for i, block in enumerate(everything):
+        for block in walk(page.blocks):
             if block.kind == "target":
-                self._add(block.name, Label(page.name, self._heading_after(everything[i + 1 :])))
+                self.labels[block.name.lower()] = Label(page.name)
             elif (block.options.get("mystnb") or {}).get("figure"):
                 raise PageError(f"{page.path.name}:{block.line}: a cell with a caption is not known in a notebook")
             elif self._is_counted(block):
@@ -86,7 +99,7 @@ class Index:
                 number = self.numbers[page.name, block.line] = f"{kind} {self.counts[kind]}"
                 for option in (block.options.get("label"), block.options.get("name")):
                     if option:
-                        self._add(str(option), Label(page.name, block.argument, number))
+                        self.labels[str(option).lower()] = Label(page.name, number)
 
     @staticmethod
     def _is_counted(block: Block) -> bool:
@@ -94,27 +107,13 @@ class Index:
         has_words = block.name != "figure" or block.text.strip()
         return bool(block.name in NUMBERED and "nonumber" not in block.options and has_words)
 
-    def _add(self, label: str, place: Label) -> None:
-        self.labels[label.lower()] = place
-
-    @staticmethod
-    def _heading_after(following: list[Block]) -> str:
-        block = next((block for block in following if block.kind != "target"), None)
-        lines = block.body if block and block.kind == "text" else []
-        first = next((line for line in lines if line.strip()), "")
-        return match[1] if (match := HEADING.match(first)) else ""
-
     def number_of(self, page: Page, block: Block) -> str:
         return self.numbers.get((page.name, block.line), "")
 
-    def place(self, label: str) -> Label | None:
-        return self.labels.get(label.lower())
-
     def href(self, label: str) -> str | None:
         """The address of a label below the folder of chapters on the site."""
-        if (place := self.place(label)) is None:
-            return None
-        return f"{place.page}.html#{make_id(label)}"
+        place = self.labels.get(label.lower())
+        return place and f"{place.page}.html#{make_id(label)}"
 
     def citation(self, key: str, textual: bool) -> str:
         """Author and year of an entry, linked to the publication; KeyError for an unknown one."""

@@ -20,8 +20,8 @@ RESULTS = ROOT / "experiments" / "results"
 RUNTIME = STATIC / "vendor" / "onnxruntime"
 TEMPLATE = Path(__file__).with_name("live_translator.html")
 SOURCES = (TEMPLATE, STATIC / "live" / "provenance.json")
-STYLES = ("live",)
-SCRIPTS = "numbers tokenizers decoding runtime heat_maps steps trees hundred surgery live".split()
+FILES = """live.css numbers.js tokenizers.js decoding.js runtime.js heat_maps.js steps.js trees.js hundred.js surgery.js
+live.js""".split()
 TRANSLATORS = {
     "number_words_en_de": "Number words, English to German",
     "tatoeba_de_en": "Everyday sentences, German to English",
@@ -85,7 +85,5 @@ def page_html(static: str) -> str:
         for i, (name, words) in enumerate(TRANSLATORS.items())
     )
     template = Template(TEMPLATE.read_text("utf-8"))
-    command = "python -m transformer_lib export FOLDER FILE --to page"
-    own = f'You write it with <code>{command}</code>: <a href="your_own_corpus.html">Your own corpus</a>.'
     files = ", ".join(f'<a href="{static}live/{name}.onnx.gz">{name}.onnx.gz</a>' for name in TRANSLATORS)
-    return template.substitute(static=static, choices=choices, files=files, own=own, runtime_bytes=runtime_bytes())
+    return template.substitute(static=static, choices=choices, files=files, runtime_bytes=runtime_bytes())

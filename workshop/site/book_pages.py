@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-from sphinx.application import Sphinx
 from sphinx.util import logging
+
+from workshop.site import book_weight
 
 LOGGER = logging.getLogger(__name__)
 
@@ -47,16 +48,10 @@ def repaired(page: str) -> str:
     return page
 
 
-def finish(app: Sphinx, exception: Exception | None) -> None:
-    """Repair every page, and warn of one that loads something from another host."""
-    if exception or app.builder.name != "html":
-        return
-    for file in sorted(Path(app.outdir).rglob("*.html")):
-        if "_static" in file.relative_to(app.outdir).parts:
-            continue
-        before = file.read_text(encoding="utf-8")
-        after = repaired(before)
-        if after != before:
-            file.write_text(after, encoding="utf-8")
-        if match := FOREIGN.search(after):
-            LOGGER.warning("%s: loads from another host: %s", file.relative_to(app.outdir), match[0])
+def finish(site: Path) -> None:
+    """Lighten and repair every page, and warn of one that loads something from another host."""
+    for file in book_weight.pages_of(site):
+        page = repaired(book_weight.lightened(file.read_text("utf-8"), file))
+        file.write_text(page, "utf-8")
+        if match := FOREIGN.search(page):
+            LOGGER.warning("%s: loads from another host: %s", file.relative_to(site), match[0])

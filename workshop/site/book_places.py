@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from workshop.site import book_live, book_stepper, book_training
 
-# Each has page_html(static, [kind]), payloads(), the SOURCES that it is made from, and STYLES and SCRIPTS of its page.
+# Each has page_html(static, [kind]), payloads(), the SOURCES that it is made from, and the FILES that its page loads.
 PLACES: dict[str, Any] = {
     "live-translator": book_live,
     "live-training": book_training,
@@ -35,21 +34,9 @@ class Live(SphinxDirective):
         return [nodes.raw("", place.page_html(static, *self.arguments), format="html")]
 
 
-def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load the scripts and styles of the places that stand on the page."""
-    for name, place in PLACES.items():
-        if f'id="{name}"' in context.get("body", ""):
-            for style in place.STYLES:
-                app.add_css_file(f"live/{style}.css")
-            for script in place.SCRIPTS:
-                app.add_js_file(f"live/{script}.js", loading_method="defer")
-
-
-def write_payloads(app: Sphinx, exception: Exception | None) -> None:
+def write_payloads(site: Path) -> None:
     """Write the scripts that are loaded on request: translators, the steps of training, the trace of a forward pass."""
-    if exception or app.builder.name != "html":
-        return
-    folder = Path(app.outdir, "_static", "live")
+    folder = site / "_static" / "live"
     folder.mkdir(parents=True, exist_ok=True)
     for place in PLACES.values():
         for name, text in place.payloads().items():

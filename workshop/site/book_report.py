@@ -2,13 +2,14 @@
 
 import html
 import re
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
 from workshop.lab.paper_ids import PAPER_IDS
-from workshop.site.address import Address, address_of
+from workshop.site.address import Address, configured
 from workshop.site.book_head import plain_formula
 
 # The forms of .github/ISSUE_TEMPLATE.
@@ -50,7 +51,7 @@ def with_reports(body: str, page: str, address: Address) -> str:
 
 def add_links(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Link every section of a page, and let the menu open the same form for the page as a whole."""
-    name, address = page.rsplit("/", 1)[-1], address_of(app.config)
+    name, address = page.rsplit("/", 1)[-1], configured(Path(app.srcdir))
     if app.builder.name == "html" and doctree is not None:
         context["body"] = with_reports(context["body"], name, address)
     for group in context.get("header_buttons", []):

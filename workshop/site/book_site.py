@@ -7,7 +7,7 @@ pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML
 """
 
 import re
-from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -35,63 +35,43 @@ from workshop.site import (
     tables,
     teaching_plan,
 )
-from workshop.site.address import address_of
+from workshop.site.address import Address, configured
 from workshop.site.plain_markdown import task_words
 
 ROOT = Path(__file__).resolve().parents[2]
 
 LOGGER = logging.getLogger(__name__)
 SOLUTION = re.compile(r"^```\{solution-start\}.*?^```\{solution-end\}\n```\n", re.DOTALL | re.MULTILINE)
+# Directive → its class on the page, the files that it is made from, and its text.
+TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Address], str]]] = {
+    "correspondence": (
+        "paper-table",
+        ("workshop/lab/correspondence.py",),
+        lambda _root, address: tables.paper_table(address, api=True),
+    ),
+    "seeded-defects": ("defect-table", ("workshop/lab/defects.toml", tables.RECORDED), tables.defect_table),
+    "teaching-plan": ("teaching-plan", ("book/*.md",), lambda root, _address: teaching_plan.markdown(root)),
+}
+# Mark in the text of a page → the scripts and styles that it needs.
+LOADED: dict[str, Iterable[str]] = {
+    'class="vega-chart"': book_charts.SCRIPTS,
+    'class="answer': ("book-answers.js",),
+    **{f'id="{name}"': [f"live/{file}" for file in place.FILES] for name, place in book_places.PLACES.items()},
+}
 
 
 class Table(SphinxDirective):
     """A table or list that is made anew from the repository at each build."""
 
-    sources: ClassVar[tuple[str, ...]] = ()  # the files that it is made from
-    html_class: ClassVar[str]
-
-    @abstractmethod
-    def markdown(self, root: Path) -> str:
-        """Its text."""
-
     def run(self) -> list[nodes.Node]:
         root = Path(self.env.srcdir)
-        for source in (path for pattern in self.sources for path in root.glob(pattern)):
+        html_class, sources, markdown = TABLES[self.name]
+        for source in (path for pattern in sources for path in root.glob(pattern)):
             self.env.note_dependency(str(source))
-        container = nodes.container(classes=[self.html_class])
-        lines = StringList(self.markdown(root).splitlines(), self.sources[0])
+        container = nodes.container(classes=[html_class])
+        lines = StringList(markdown(root, configured(root)).splitlines(), sources[0])
         self.state.nested_parse(lines, self.content_offset, container)
         return [container]
-
-
-class Correspondence(Table):
-    """`{correspondence}`: the table paper → chapter → code → test."""
-
-    sources = ("workshop/lab/correspondence.py",)
-    html_class = "paper-table"
-
-    def markdown(self, root: Path) -> str:
-        return tables.paper_table(address_of(self.config), api=True)
-
-
-class SeededDefects(Table):
-    """`{seeded-defects}`: the table of faults, what they do, and the tests that catch them."""
-
-    sources = ("workshop/lab/defects.toml", tables.RECORDED)
-    html_class = "defect-table"
-
-    def markdown(self, root: Path) -> str:
-        return tables.defect_table(root, address_of(self.config))
-
-
-class TeachingPlan(Table):
-    """`{teaching-plan}`: goals, time, exercises and points of every chapter."""
-
-    sources = ("book/*.md",)
-    html_class = "teaching-plan"
-
-    def markdown(self, root: Path) -> str:
-        return teaching_plan.markdown(root)
 
 
 class Task(SphinxDirective):
@@ -156,28 +136,44 @@ def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, An
     """Point the Colab button at the generated notebook: Colab cannot open the Markdown source."""
     groups = [group for group in context.get("header_buttons", []) if group.get("label") == "launch-buttons"]
     for button in (button for group in groups for button in group["buttons"] if button["text"] == "Colab"):
-        notebook = f"{app.config.book_notebooks_dir}/{Path(pagename).name}.ipynb"
+        notebook = f"notebooks/{Path(pagename).name}.ipynb"
         if not Path(app.srcdir, notebook).exists():
             LOGGER.warning("no generated notebook %s; run `make notebooks`", notebook, location=pagename)
-        button["url"] = address_of(app.config).colab(
-            notebook, app.config.html_theme_options["launch_buttons"]["colab_url"]
-        )
+        host = app.config.html_theme_options["launch_buttons"]["colab_url"]
+        button["url"] = configured(Path(app.srcdir)).colab(notebook, host)
 
 
 def set_base(app: Sphinx, config: Config) -> None:
     """Let Sphinx write the canonical link of every page."""
-    config.html_baseurl = address_of(config).home
+    config.html_baseurl = configured(Path(app.srcdir)).home
+
+
+def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load the scripts and styles of what stands on the page."""
+    for file in (file for mark, files in LOADED.items() if mark in context.get("body", "") for file in files):
+        if file.endswith(".css"):
+            app.add_css_file(file)
+        else:
+            app.add_js_file(file, loading_method="defer")
+
+
+def finish(app: Sphinx, exception: Exception | None) -> None:
+    """Write what stands beside the pages; then lighten and repair the pages and what they load."""
+    if exception is None and app.builder.name == "html":
+        site = Path(app.outdir)
+        book_places.write_payloads(site)
+        book_files.write(app)
+        book_pages.finish(site)
+        book_weight.finish(site)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    app.add_config_value("book_notebooks_dir", "notebooks", "html")
     app.add_config_value("book_solutions", True, "env")
     book_citations.register()
-    app.add_directive("correspondence", Correspondence)
+    for name in TABLES:
+        app.add_directive(name, Table)
     app.add_directive("task", Task)
-    app.add_directive("teaching-plan", TeachingPlan)
     app.add_directive("rubric", Rubric, override=True)
-    app.add_directive("seeded-defects", SeededDefects)
     for name in book_places.PLACES:
         app.add_directive(name, book_places.Live)
     app.add_directive("answers", book_answers.Answers)
@@ -192,16 +188,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
-    app.connect("html-page-context", book_charts.add_scripts)
-    app.connect("html-page-context", book_answers.add_scripts)
-    app.connect("html-page-context", book_places.add_scripts)
+    app.connect("html-page-context", add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", book_head.add_tags)
     app.connect("html-page-context", book_report.add_links, priority=900)
     app.connect("html-page-context", book_files.offer_downloads, priority=900)
-    app.connect("build-finished", book_places.write_payloads)
-    # After Jupyter Book's own, which writes the page at the root.
-    app.connect("build-finished", book_files.write, priority=600)
-    app.connect("build-finished", book_weight.finish, priority=700)
-    app.connect("build-finished", book_pages.finish, priority=800)
+    app.connect("build-finished", finish, priority=600)  # after Jupyter Book's own, which writes the page at the root
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -23,8 +23,7 @@ TEMPLATE = Path(__file__).with_name("live_stepper.html")
 TERMS = Path(__file__).with_name("forward_terms.toml")
 SOURCES = (TEMPLATE, TERMS, CHAPTER, *(function.file for function in functions().values()))
 NAME = "forward_trace"
-STYLES = ("live", "stepper")
-SCRIPTS = ("runtime", "heat_maps", "step_values", "stepper")
+FILES = "live.css stepper.css runtime.js heat_maps.js step_values.js stepper.js".split()
 DIGITS = 4  # significant ones, of every number on the page
 
 

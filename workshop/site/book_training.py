@@ -13,25 +13,25 @@ TRAINING = STATIC / "live" / "training"
 RECORD, TASK = TRAINING / "provenance.json", TRAINING / "task.json"
 TEMPLATE = Path(__file__).with_name("live_training.html")
 SOURCES = (TEMPLATE, RECORD, TASK)
-STYLES = ("live", "training")
-SCRIPTS = "runtime heat_maps training_task training_run training_chart training_view training_page".split()
-WITHHELD = "21, 38, 47, 52, 56, 63, 74, 85, 89, 96"
-OWN_PAIRS = "one hundred = ein hundert\ngood morning = guten Morgen"
+FILES = """live.css training.css runtime.js heat_maps.js training_task.js training_run.js training_chart.js
+training_view.js training_page.js""".split()
 
 FACTOR = """<label>Rate × <select class="live-factor">
 <option>0.1</option><option>0.3</option><option selected>1</option><option>3</option><option>10</option>
 </select></label>"""
-CHOICES = Template("""<form class="live-choices">
+CHOICES = """<form class="live-choices">
 <fieldset>
 <legend>What it learns from</legend>
 <label for="live-withhold">Withhold these numbers, such as 7, 40-49</label>
-<input id="live-withhold" class="live-withhold" type="text" autocomplete="off" value="$withheld">
+<input id="live-withhold" class="live-withhold" type="text" autocomplete="off"
+ value="21, 38, 47, 52, 56, 63, 74, 85, 89, 96">
 <label for="live-own">Pairs of your own: up to 8 lines, three words = four words</label>
-<textarea id="live-own" class="live-own" rows="3" spellcheck="false">$own</textarea>
+<textarea id="live-own" class="live-own" rows="3" spellcheck="false">one hundred = ein hundert
+good morning = guten Morgen</textarea>
 <p class="live-problem" role="alert"></p>
 <button type="submit" class="live-button">Start again with these</button>
 </fieldset>
-</form>""")
+</form>"""
 MODEL = Template("""<section class="live-model"$label>
 $heading<p class="live-written"></p>
 <table class="live-numbers" role="img" aria-label="Numbers right"></table>
@@ -107,7 +107,7 @@ def page_html(static: str, kind: str) -> str:
         size=wire_bytes(payloads()["training"]) + runtime_bytes(),
         defects=defect_choice() if kind == "beside" else "",
         factor=FACTOR if kind == "whole" else "",
-        choices=CHOICES.substitute(withheld=WITHHELD, own=html.escape(OWN_PAIRS)) if kind == "whole" else "",
+        choices=CHOICES if kind == "whole" else "",
         legend=LEGENDS[kind],
         models="\n".join(models),
     )

@@ -5,12 +5,10 @@ every page. All of it is found from the built pages, so an icon that a page begi
 """
 
 import io
-import logging
 import re
 from pathlib import Path
 
 from PIL import Image, ImageChops
-from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
 
 LOGGER = getLogger(__name__)
@@ -33,26 +31,30 @@ PICTURE = re.compile(r'<img\b(?![^>]*\bwidth=)([^>]*?\bsrc="([^"]*_images/[^"]+\
 LARGEST_CHANGE = 24  # of 255, in the channel of a pixel at an edge; a photograph changes more, and stays as it is
 
 
-def lightened(page: str, name: str) -> str:
-    """The page without scripts and styles that nothing on it uses."""
-    for pattern, marker in UNUSED:
-        if marker is None or marker not in page:
-            page = pattern.sub("", page)
-    return page if name == "search.html" else SEARCH.sub("", page)
+def pages_of(site: Path) -> list[Path]:
+    """The pages of a built site."""
+    return sorted([*site.glob("*.html"), *site.glob("book/*.html")])
 
 
 def with_sizes(page: str, folder: Path) -> str:
     """Give every picture its width and height, so that the text below does not jump when it arrives."""
 
     def sized(match: re.Match[str]) -> str:
-        file = folder / match[2]
-        if not file.exists():
-            return match[0]
-        with Image.open(file) as picture:
+        with Image.open(folder / match[2]) as picture:
             width, height = picture.size
         return f'<img{match[1].rstrip()} width="{width}" height="{height}" decoding="async" {match[3]}>'
 
     return PICTURE.sub(sized, page)
+
+
+def lightened(page: str, file: Path) -> str:
+    """The page of this file without scripts and styles that nothing on it uses, and with the size of its pictures."""
+    for pattern, marker in UNUSED:
+        if marker is None or marker not in page:
+            page = pattern.sub("", page)
+    if file.name != "search.html":
+        page = SEARCH.sub("", page)
+    return with_sizes(page, file.parent)
 
 
 def packed(data: bytes) -> bytes:
@@ -72,9 +74,8 @@ def packed(data: bytes) -> bytes:
 
 def icons_used(site: Path) -> set[str]:
     """The names of icons in pages and scripts."""
-    files = [*site.glob("*.html"), *site.glob("book/*.html"), *site.glob("_static/scripts/*.js")]
-    texts = (file.read_text("utf-8") for file in files if file.name != "fontawesome.js")
-    return {name for text in texts for name in ICON_NAME.findall(text)}
+    files = [*pages_of(site), *site.glob("_static/scripts/*.js")]
+    return {name for file in files for name in ICON_NAME.findall(file.read_text("utf-8"))}
 
 
 def rules_of(styles: str, used: set[str]) -> str:
@@ -93,23 +94,20 @@ def code_points(texts: list[str]) -> set[int]:
 
 def write_subset(source: Path, characters: set[int]) -> None:
     """Write the font with these characters alone, with its licence, beside the whole one."""
-    from fontTools.subset import Options, Subsetter, load_font, save_font
+    from fontTools import subset
 
-    logging.getLogger("fontTools.subset").setLevel("WARNING")
-    options = Options(flavor="woff", name_IDs=["*"], hinting=False, notdef_outline=True)
-    font = load_font(str(source), options)
-    subsetter = Subsetter(options)
-    subsetter.populate(unicodes=characters)
-    subsetter.subset(font)
-    save_font(font, str(source.with_suffix(".woff")), options)
+    wanted = f"--unicodes={','.join(f'{one:x}' for one in sorted(characters))}"
+    options = ["--flavor=woff", "--name-IDs=*", "--no-hinting", "--notdef-outline"]
+    subset.main([str(source), wanted, *options, f"--output-file={source.with_suffix('.woff')}"])
 
 
 def trim_icons(site: Path) -> None:
     """Keep the rules and the glyphs of the icons that the pages use."""
     styles = site / "_static" / "styles"
     theme = styles / "pydata-sphinx-theme.css"
-    fonts = sorted((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.ttf"))
-    if list((site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.woff")) and not fonts:
+    folder = site / "_static" / "vendor" / "fontawesome" / "webfonts"
+    fonts = sorted(folder.glob("*.ttf"))
+    if not fonts and [*folder.glob("*.woff")]:
         return  # the icons were trimmed by an earlier build, whose files are still there
     if not theme.exists() or not fonts:
         LOGGER.warning("the theme's icons have moved: change their place in book_weight.py")
@@ -123,18 +121,9 @@ def trim_icons(site: Path) -> None:
         font.unlink()
 
 
-def finish(app: Sphinx, exception: Exception | None) -> None:
-    """Lighten every page and everything it loads."""
-    if exception or app.builder.name != "html":
-        return
-    site = Path(app.outdir)
-    for file in sorted((site / "_images").glob("*.png")):
-        before = file.read_bytes()
-        if (after := packed(before)) != before:
-            file.write_bytes(after)
-    for file in [*site.glob("*.html"), *site.glob("book/*.html")]:
-        before = file.read_text("utf-8")
-        if (after := with_sizes(lightened(before, file.name), file.parent)) != before:
-            file.write_text(after, "utf-8")
-    trim_icons(site)
+def finish(site: Path) -> None:
+    """Lighten everything that the pages load."""
+    for file in (site / "_images").glob("*.png"):
+        file.write_bytes(packed(file.read_bytes()))
     (site / "_static" / "scripts" / "fontawesome.js").unlink(missing_ok=True)
+    trim_icons(site)

@@ -71,14 +71,10 @@ def graphs_of(name: str) -> dict[str, bytes]:
         return {kind: Path(folder, f"{kind}.onnx").read_bytes() for kind in KINDS}
 
 
-def slug(name: str) -> str:
-    """The name of a defect as a file's: letters and underscores."""
-    return re.sub(r"\W+", "_", name.lower())
-
-
 def file_of(name: str, kind: str) -> str:
-    """The graph's file in TRAINING."""
-    return f"{slug(name)}.{kind}.onnx.gz"
+    """The graph's file in TRAINING: the name of the defect in letters and underscores, and the kind."""
+    words = re.sub(r"\W+", "_", name.lower())
+    return f"{words}.{kind}.onnx.gz"
 
 
 FILES = [file_of(name, kind) for name in (HEALTHY, *OFFERED) for kind in KINDS]  # in the order of the page's list

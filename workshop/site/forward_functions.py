@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from torch import Tensor
 
-from workshop.lab.correspondence import ID, SOURCE_LINE
+from workshop.lab.correspondence import ids_in
 
 MODULES = ("attention", "layers", "transformer", "embeddings", "positional_encoding", "masks")
 PASSED_OVER = ("check_", "_check", "record", "watch", "<")  # checks of the input, a recorder, and what has no name
@@ -18,9 +18,8 @@ MASK = ("batch", "heads", "queries", "keys")
 
 
 def ids_of(node: ast.FunctionDef | ast.ClassDef | None) -> list[str]:
-    """The ids of the paper that the `Source:` lines of a docstring name."""
-    text = node and ast.get_docstring(node)
-    return [found for line in SOURCE_LINE.findall(text or "") for found in ID.findall(line)]
+    """The ids of the paper that a docstring names."""
+    return ids_in(node and ast.get_docstring(node))
 
 
 class Function:

@@ -18,6 +18,7 @@ import time
 import uuid
 import zipfile
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -33,8 +34,8 @@ ROOT = Path(__file__).resolve().parents[2]
 NAME = "the-executable-transformer.epub"
 MARKER = "<!-- whole-book-epub -->"
 CHAPTER = Path(__file__).with_name("epub_chapter.js").read_text("utf-8")
-TYPES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg", ".xhtml": "application/xhtml+xml"}
-LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a packed file says no time: the same site gives the same bytes
+TYPES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
+TYPES |= {".xhtml": "application/xhtml+xml", ".css": "text/css"}
 LINK = re.compile(r' href="([\w-]+\.xhtml)?#([^"]*)"')
 PAGE = """<?xml version="1.0" encoding="utf-8"?>
 <!DOCTYPE html>
@@ -132,13 +133,10 @@ def linked(chapter: Drawn, ids: dict[str, set[str]]) -> str:
 
 def contents(chapters: list[Drawn], book: str) -> str:
     """The navigation: parts, and their chapters."""
-    rows, part = [], ""
-    for one in chapters:
-        if one.part != part:
-            rows.append(f"{'</ol></li>' if part else ''}<li><span>{html.escape(one.part)}</span><ol>")
-            part = one.part
-        rows.append(f'<li><a href="{one.name}.xhtml">{html.escape(one.title)}</a></li>')
-    rows.append("</ol></li>" if part else "")
+    rows = []
+    for part, inside in groupby(chapters, key=lambda one: one.part):
+        links = "".join(f'<li><a href="{one.name}.xhtml">{html.escape(one.title)}</a></li>' for one in inside)
+        rows.append(f"<li><span>{html.escape(part)}</span><ol>{links}</ol></li>" if part else links)
     body = f'<nav epub:type="toc" role="doc-toc"><h1>{html.escape(book)}</h1><ol>{"".join(rows)}</ol></nav>'
     return PAGE.format(title="Contents", body=body)
 
@@ -147,29 +145,24 @@ def packed(chapters: list[Drawn], about: dict[str, str], path: Path) -> None:
     """Write the file: the type first and bare, then the package, then what it lists."""
     ids = {one.name: one.ids for one in chapters}
     files: dict[str, bytes] = {"nav.xhtml": contents(chapters, about["title"]).encode(), "book.css": STYLE.encode()}
-    items = ['<item id="nav" href="nav.xhtml" media-type="application/xhtml+xml" properties="nav"/>',
-             '<item id="css" href="book.css" media-type="text/css"/>']  # fmt: skip
     for one in chapters:
         files[f"{one.name}.xhtml"] = PAGE.format(title=html.escape(one.title), body=linked(one, ids)).encode()
-        mathml = ' properties="mathml"' if "<math" in one.text else ""
-        items.append(f'<item id="{one.name}" href="{one.name}.xhtml" media-type="{TYPES[".xhtml"]}"{mathml}/>')
         files |= one.files
-    pictures = sorted({name for one in chapters for name in one.files})
-    items += [
-        f'<item id="picture-{number}" href="{html.escape(name)}" media-type="{TYPES[Path(name).suffix]}"/>'
-        for number, name in enumerate(pictures)
+    marks = {"nav.xhtml": ' properties="nav"'}
+    marks |= {f"{one.name}.xhtml": ' properties="mathml"' for one in chapters if "<math" in one.text}
+    items = [
+        f'<item id="file-{i}" href="{html.escape(name)}" media-type="{TYPES[Path(name).suffix]}"{marks.get(name, "")}/>'
+        for i, name in enumerate(files)
     ]
-    spine = '<itemref idref="nav"/>\n' + "\n".join(f'<itemref idref="{one.name}"/>' for one in chapters)
+    spine = [f'<itemref idref="file-{i}"/>' for i, name in enumerate(files) if name.endswith(".xhtml")]
     escaped = {key: html.escape(value) for key, value in about.items()}
-    package = PACKAGE.format(**escaped, manifest="\n".join(items), spine=spine)
+    package = PACKAGE.format(**escaped, manifest="\n".join(items), spine="\n".join(spine))
     entries = {"mimetype": b"application/epub+zip", "META-INF/container.xml": CONTAINER.encode()}
     entries |= {"book/package.opf": package.encode(), **{f"book/{name}": data for name, data in files.items()}}
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in entries.items():
             how = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
-            entry = zipfile.ZipInfo(name, LONG_AGO)
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, data, how)
+            archive.writestr(zipfile.ZipInfo(name), data, how)  # says no time: the same site gives the same bytes
 
 
 def description(root: Path = ROOT) -> dict[str, str]:

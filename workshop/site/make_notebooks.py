@@ -11,17 +11,18 @@ import argparse
 import hashlib
 import json
 import re
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
-from workshop.site.address import Address
-from workshop.site.book_index import Index, Page
 from workshop.site.myst_blocks import Block, PageError
 from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
 BOOK_ONLY = "book-only"  # the tag of a cell that belongs to the book and to no notebook
 INSTALL = """\
 # Where the book's package is missing, as on Colab, install it. Packages that are already there stay as they are.
@@ -49,37 +50,21 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-
-
 # The formatter may break the line anywhere.
 RECORDED = re.compile(r'Path\(\s*"\.\./(experiments/results/[\w/-]+\.json)"\s*\)\.read_text\(\s*"utf-8"\s*\)')
-# A result that may not be recorded yet, as a chapter asks for it.
-MAY_BE_RECORDED = re.compile(
-    r'(?P<read>json\.loads\(\s*Path\(\s*"\.\./(?P<file>experiments/results/[\w/-]+\.json)"\s*\)'
-    r'\.read_text\(\s*"utf-8"\s*\)\s*\))'
-    r'\s+if\s+Path\(\s*"\.\./(?P=file)"\s*\)\.exists\(\)\s+else\s+None'
-)
 
 
 def with_records(source: str, root: Path) -> str:
-    """The code with each recorded result that it reads from a file written out: a notebook stands alone.
-
-    A result that is not recorded yet stays as it is: in book and notebook alike the code meets a missing file.
-    """
+    """The code with each recorded result that it reads from a file written out: a notebook stands alone."""
 
     def text(match: re.Match[str]) -> str:
-        if not (root / match[1]).exists():
-            return match[0]
         recorded = json.loads((root / match[1]).read_text("utf-8"))
         compact = json.dumps(recorded, ensure_ascii=False, separators=(",", ":")).replace("},{", "},\n{")
         if json.loads(compact) != recorded or '"""' in compact:
             raise PageError(f"{match[1]} cannot be written into a notebook")
         return f'r"""{compact}"""'
 
-    def read_or_none(match: re.Match[str]) -> str:
-        return match["read"] if (root / match["file"]).exists() else "None  # not yet recorded"
-
-    return RECORDED.sub(text, MAY_BE_RECORDED.sub(read_or_none, source))
+    return RECORDED.sub(text, source)
 
 
 def is_run(block: Block) -> bool:
@@ -87,78 +72,50 @@ def is_run(block: Block) -> bool:
     return block.name == "literalinclude" and "run" in str(block.options.get("class", "")).split()
 
 
-class Converter:
-    """Turns one page into the cells of a notebook."""
-
-    def __init__(self, page: Page, plain: Plain):
-        self.page, self.plain = page, plain
-        self.cells: list[NotebookNode] = []
-        self.pending: list[Block] = []
-
-    def convert(self) -> list[NotebookNode]:
-        for block in self._kept():
-            if block.kind == "break":
-                self._flush()
-            elif block.name == "code-cell":
-                self._flush()
-                self._code(block)
-            elif is_run(block):
-                self._flush()
-                path, source = self.plain.source(block)
-                self.cells.append(nbformat.v4.new_code_cell(f"# From {path}\n{source}"))
-            else:
-                self.pending.append(block)
-                if block.kind == "fence" and (task := TASK.fullmatch(block.text)):
-                    self._flush()
-                    self.cells.append(nbformat.v4.new_code_cell(self._check(task["tests"])))
-        self._flush()
-        return self.cells
-
-    def _check(self, tests: str) -> str:
-        address = self.plain.address
-        return CHECK.format(name=address.name, repository=address.repository, tests=tests)
-
-    def _kept(self) -> list[Block]:
-        """The blocks of the page, without solutions."""
-        kept, inside = [], False
-        for block in self.page.blocks:
-            inside = inside or block.name == "solution-start"
-            if not inside:
-                kept.append(block)
-            inside = inside and block.name != "solution-end"
-        if inside:
-            raise PageError(f"{self.page.path.name}: a solution-start without its solution-end")
-        return kept
-
-    def _flush(self) -> None:
-        if text := self.plain.render(self.pending):
-            self.cells.append(nbformat.v4.new_markdown_cell(text))
-        self.pending = []
-
-    def _code(self, block: Block) -> None:
-        tags = block.options.get("tags") or []
-        if BOOK_ONLY not in tags:
+def pieces(plain: Plain) -> Iterator[Block | NotebookNode | None]:
+    """The page without its solutions: code as cells, everything else as blocks; None ends a cell of text."""
+    for block in plain.page.outside("solution"):
+        if block.kind == "break":
+            yield None
+        elif block.name == "code-cell":
+            tags = block.options.get("tags") or []
+            source = with_records(plain.fitting(block.text, block.line).strip("\n"), plain.root)
             metadata = {"tags": tags} if tags else {}
-            source = with_records(self.plain.fitting(block).strip("\n"), self.plain.root)
-            self.cells.append(nbformat.v4.new_code_cell(source, metadata=metadata))
+            yield None if BOOK_ONLY in tags else nbformat.v4.new_code_cell(source, metadata=metadata)
+        elif is_run(block):
+            path, source = plain.source(block)
+            yield nbformat.v4.new_code_cell(f"# From {path}\n{source}")
+        else:
+            yield block
+            if block.kind == "fence" and (task := TASK.fullmatch(block.text)):
+                address = plain.address
+                check = CHECK.format(name=address.name, repository=address.repository, tests=task["tests"])
+                yield nbformat.v4.new_code_cell(check)
 
 
-def _opening(page: Page, plain: Plain, address: Address, has_code: bool) -> list[NotebookNode]:
+def cells_of(plain: Plain) -> Iterator[NotebookNode]:
+    """The cells of a page's notebook; the blocks between two cells of code are one cell of text."""
+    for is_text, run in groupby(pieces(plain), key=lambda piece: isinstance(piece, Block)):
+        if not is_text:
+            yield from filter(None, run)
+        elif text := plain.render([*run]):
+            yield nbformat.v4.new_markdown_cell(text)
+
+
+def opening(plain: Plain, has_code: bool) -> Iterator[NotebookNode]:
     """The cells before the chapter: where it comes from, and the installation if there is anything to run."""
+    page, address = plain.page, plain.address
     link = f"[{plain.inline(page.title, 1)}]({address.site}{page.name}.html)"
     origin = f"*Made from the chapter {link} of The Executable Transformer: propose changes there, not in this file.*"
-    cells = [nbformat.v4.new_markdown_cell(origin)]
+    yield nbformat.v4.new_markdown_cell(origin)
     if has_code:
-        source = INSTALL.format(repository=address.repository, branch=address.branch)
-        cells.append(nbformat.v4.new_code_cell(source))
-    return cells
+        yield nbformat.v4.new_code_cell(INSTALL.format(repository=address.repository, branch=address.branch))
 
 
-def notebook_text(page: Page, index: Index, address: Address, root: Path) -> str:
+def notebook_text(plain: Plain) -> str:
     """The notebook of a page as the text of its file."""
-    plain = Plain(page, index, address, root)
-    cells = Converter(page, plain).convert()
-    cells = _opening(page, plain, address, any(cell.cell_type == "code" for cell in cells)) + cells
+    cells = [*cells_of(plain)]
+    cells = [*opening(plain, any(cell.cell_type == "code" for cell in cells)), *cells]
     for i, cell in enumerate(cells):
         cell["id"] = f"cell-{i:03d}-{hashlib.sha256(cell.source.encode()).hexdigest()[:8]}"
     notebook = nbformat.v4.new_notebook(cells=cells, metadata=METADATA)
@@ -168,10 +125,7 @@ def notebook_text(page: Page, index: Index, address: Address, root: Path) -> str
 
 def all_notebooks(root: Path = ROOT) -> dict[str, str]:
     """File name → text, for every page of the book."""
-    return {
-        f"{name}.ipynb": notebook_text(plain.page, plain.index, plain.address, root)
-        for name, plain in whole_book(root).items()
-    }
+    return {f"{name}.ipynb": notebook_text(plain) for name, plain in whole_book(root).items()}
 
 
 def out_of_step(wanted: dict[str, str], folder: Path) -> list[str]:
@@ -184,22 +138,17 @@ def out_of_step(wanted: dict[str, str], folder: Path) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "notebooks", help="the folder to write (or to check)")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a notebook is out of step")
-    arguments = parser.parse_args()
+    is_check = parser.parse_args().check
     try:
         wanted = all_notebooks(ROOT)
     except PageError as error:
         raise SystemExit(f"book/{error}") from None
-    if not arguments.check:
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        for name, text in wanted.items():
-            (arguments.out / name).write_text(text, "utf-8")
-    if differences := out_of_step(wanted, arguments.out):
-        raise SystemExit(
-            f"{arguments.out.name}: {'; '.join(differences)}. Run `make notebooks`; delete what is left over."
-        )
-    print(f"{len(wanted)} notebooks in {arguments.out.name}/, in step with the chapters")
+    for name, text in [] if is_check else wanted.items():
+        (NOTEBOOKS / name).write_text(text, "utf-8")
+    if differences := out_of_step(wanted, NOTEBOOKS):
+        raise SystemExit(f"notebooks: {'; '.join(differences)}. Run `make notebooks`; delete what is left over.")
+    print(f"{len(wanted)} notebooks in notebooks/, in step with the chapters")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from playwright.sync_api import BrowserContext, Page, PdfMargins, sync_playwrigh
 from pypdf import PdfReader, PdfWriter
 
 from workshop.site.address import configured
+from workshop.site.book_weight import pages_of
 from workshop.site.chromium import ARGUMENTS, SETTLED, find_browser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,7 +172,7 @@ def print_book(site: Path) -> tuple[bytes, int]:
 
 def offer_file(site: Path, name: str, marker: str, label: str, words: str) -> None:
     """Put the link to a file into the menu of every page, and words with it beside the first door of the front page."""
-    for file in [*site.glob("*.html"), *site.glob("book/*.html")]:
+    for file in pages_of(site):
         page = file.read_text("utf-8")
         up = "../" if file.parent != site else ""
         link = f'<a class="btn btn-sm dropdown-item" href="{up}{name}" download>{ICON}{label}</a>'

@@ -87,29 +87,25 @@ class Lecture:
 
     def __init__(self, page: Page, plain: Plain, executed: NotebookNode):
         self.page, self.plain = page, plain
-        self.cells = iter([cell for cell in executed.cells if cell.cell_type == "code"])
+        code = (block for block in page.blocks if block.name == "code-cell")
+        cells = (cell for cell in executed.cells if cell.cell_type == "code")
+        self.cells = {block.line: cell for block, cell in zip(code, cells, strict=True)}
         self.heading, self.words = page.title, ""
         self.slides: list[Slide] = []
 
     def make(self) -> list[Slide]:
         self.slides.append(self.opening())
-        inside = False
-        for block in self.page.blocks:
-            cell = next(self.cells) if block.name == "code-cell" else None
-            inside = (inside or block.name in {"exercise-start", "solution-start"}) and block.name != "solution-end"
-            if block.name == "exercise-end":
-                inside = False
-            if inside:
-                continue
-            if block.name == "math" and "\\tag{" in block.text:
-                self.add(self.heading, f"$$\n{block.text.strip()}\n$$", self.words)
-            elif block.name == "figure":
+        for block in self.page.outside("exercise", "solution"):
+            if block.name == "figure":
                 self.add(self.heading, drawing(self.page.path.parent / block.argument), self.words)
-            elif cell is not None and (picture := figure(cell)):
+            elif block.name == "code-cell" and (picture := figure(self.cells[block.line])):
                 self.add(self.heading, picture, self.words)
             elif block.kind == "text" and "## To take away" not in block.text:
                 self.read(block)
-        return [*self.slides, *self.predictions(), self.ending()]
+        for one in (exercise for exercise in exercises_of(self.page) if exercise.kind == "predict"):
+            # A vote in the room before anything runs.
+            self.add(f"Predict: {self.plain.inline(one.title, one.line)}", with_code(self.plain, one.statement))
+        return [*self.slides, self.ending()]
 
     def opening(self) -> Slide:
         """The chapter's question, and what one will be able to do."""
@@ -129,21 +125,9 @@ class Lecture:
             elif piece.strip():
                 self.words = piece.strip()
 
-    def add(self, heading: str, body: str, notes: str) -> None:
+    def add(self, heading: str, body: str, notes: str = "") -> None:
         where = f'<p class="where">{html.escape(self.page.title)}</p>'
         self.slides.append(Slide(f"{where}\n\n## {heading}\n\n{body}", notes))
-
-    def predictions(self) -> list[Slide]:
-        """The exercises that ask for a prediction: a vote in the room before anything runs."""
-        asked = [exercise for exercise in exercises_of(self.page) if exercise.kind == "predict"]
-        where = f'<p class="where">{html.escape(self.page.title)}</p>'
-        return [
-            Slide(
-                f"{where}\n\n## Predict: {self.plain.inline(one.title, one.line)}\n\n"
-                + with_code(self.plain, one.statement)
-            )
-            for one in asked
-        ]
 
     def ending(self) -> Slide:
         text = self.page.path.read_text("utf-8")
@@ -189,19 +173,17 @@ def convert(notebook: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "_build" / "slides", help="the folder to write")
-    parser.add_argument("--executed", type=Path, default=EXECUTED, help="the executed pages that `make book` leaves")
-    arguments = parser.parse_args()
-    if not arguments.executed.exists():
-        raise SystemExit(f"{arguments.executed} is not there: run `make book` first, which executes the pages")
+    out = parser.parse_args().out
+    if not EXECUTED.exists():
+        raise SystemExit(f"{EXECUTED} is not there: run `make book` first, which executes the pages")
     book = whole_book(ROOT)
-    (arguments.out / "assets").mkdir(parents=True, exist_ok=True)
-    copy_assets(arguments.out / "assets")
+    copy_assets(out / "assets")
     for number, (caption, names) in enumerate(parts(), 1):
         lectures = []
         for plain in (book[name] for name in names):
-            executed = nbformat.read(arguments.executed / f"{plain.page.name}.ipynb", 4)
+            executed = nbformat.read(EXECUTED / f"{plain.page.name}.ipynb", 4)
             lectures.append(Lecture(plain.page, plain, executed).make())
-        path = arguments.out / f"part-{number}.ipynb"
+        path = out / f"part-{number}.ipynb"
         path.write_text(json.dumps(deck(caption, lectures)), "utf-8")
         convert(path)
         print(f"{path.stem}.slides.html: {caption}, {sum(map(len, lectures)) + 1} slides")

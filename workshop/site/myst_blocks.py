@@ -1,7 +1,6 @@
 """Split a MyST page into blocks by the tokens of myst_parser: text, fences, directives, targets, comments, breaks."""
 
 import re
-import textwrap
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
+from myst_parser.parsers.options import options_to_items
 
 PARSER = create_md_parser(MdParserConfig(enable_extensions={"colon_fence"}), RendererHTML)
 PARSER.core.ruler.enableOnly(["normalize", "block"])  # what stands within a line stays as it is
@@ -17,7 +17,6 @@ KINDS = {"fence": "fence", "colon_fence": "fence", "front_matter": "comment"}
 KINDS |= {"myst_target": "target", "myst_line_comment": "comment", "myst_block_break": "break"}
 DIRECTIVE = re.compile(r"^\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)$")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C where it is there: four times as fast
-OPTION = re.compile(r"^:([\w-]+):\s*(.*)$")
 
 
 class PageError(Exception):
@@ -46,16 +45,11 @@ def _options(name: str, body: list[str]) -> tuple[dict[str, Any], int]:
     """The options at the head of a directive's body and the number of lines they take."""
     if body and body[0].strip() == "---":
         end = next((i for i, line in enumerate(body[1:], 1) if line.strip() == "---"), len(body))
-        return yaml.load("\n".join(body[1:end]), LOADER) or {}, min(end + 1, len(body))
-    count = next((i for i, line in enumerate(body) if not line.startswith(":")), len(body))
-    if name == "code-cell":
-        return yaml.load("\n".join(line[1:] for line in body[:count]), LOADER) or {}, count
-    options: dict[str, Any] = {}
-    for i, line in enumerate(body[:count]):
-        if not (match := OPTION.match(line)):
-            return options, i
-        options[match[1]] = match[2].strip()
-    return options, count
+        text, used = "\n".join(body[1:end]), end + 1
+    else:
+        used = next((i for i, line in enumerate(body) if not line.startswith(":")), len(body))
+        text = "\n".join(line[1:] for line in body[:used])
+    return yaml.load(text, LOADER) or {} if name == "code-cell" else dict(options_to_items(text)[0]), used
 
 
 def _fenced(token: Token, line: int, indent: str) -> Block:
@@ -83,9 +77,7 @@ def blocks(lines: list[str], first_line: int = 1) -> list[Block]:
             indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
             page.append(_fenced(token, line, indent))
         else:
-            page.append(
-                Block(KINDS[token.type], first_line + start, lines[start:end], first_line + start, token.content)
-            )
+            page.append(Block(KINDS[token.type], line, lines[start:end], line, token.content))
         at = end
     if at < len(lines):
         page.append(Block("text", first_line + at, lines[at:]))
@@ -97,10 +89,6 @@ def walk(page: list[Block]) -> list[Block]:
     out: list[Block] = []
     for block in page:
         out.append(block)
-        if block.kind == "directive" and block.name not in {"code-cell", "code-block", "math", "literalinclude", "raw"}:
+        if block.kind == "directive" and block.name not in {"code-cell", "literalinclude"}:
             out += walk(blocks(block.body, block.body_line))
     return out
-
-
-def dedented(source: str) -> str:
-    return textwrap.dedent(source).strip("\n")

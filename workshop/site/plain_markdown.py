@@ -9,6 +9,7 @@ reading the book took 33 s of processor time, where all 34 notebooks take 3 s.
 """
 
 import re
+import textwrap
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -20,11 +21,16 @@ from sphinx.directives.code import LiteralIncludeReader
 from workshop.site import tables, teaching_plan
 from workshop.site.address import Address, configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
-from workshop.site.myst_blocks import Block, PageError, blocks, dedented
+from workshop.site.myst_blocks import Block, PageError, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 80  # columns of code that a page shows beside both of its bars
 DROPPED = {"answers", "bibliography", "exercise-end", "solution-end"}
+LIVE = {
+    "live-stepper": "Step through the forward pass",
+    "live-training": "Train the model",
+    "live-translator": "Open the translator",
+}
 INLINE = re.compile(
     r"""
     (?P<role>\{[a-zA-Z][\w:+-]*\}(?P<ticks>`+)(?P<content>.+?)(?P=ticks)(?!`))
@@ -107,13 +113,11 @@ class Plain:
         """The public address of what a link names: a label, a page, a file of the repository, or another site."""
         if re.match(r"^(https?|mailto):", name):
             return name
-        if href := self.index.href(name.removeprefix("#")):
+        page, _, anchor = name.partition("#")
+        if href := self.index.href(anchor or page):
             return self.address.site + href
-        path, _, anchor = name.partition("#")
-        if path and path.removesuffix(".md") in self.index.pages:
-            suffix = self.index.href(anchor) if anchor else f"{path.removesuffix('.md')}.html"
-            if suffix:
-                return self.address.site + suffix
+        if not anchor and page.removesuffix(".md") in self.index.pages:
+            return f"{self.address.site}{page.removesuffix('.md')}.html"
         return self.address.blob(self.file(name, line))
 
     def file(self, name: str, line: int) -> str:
@@ -122,11 +126,6 @@ class Plain:
         if not path.exists() or not path.is_relative_to(self.root.resolve()):
             raise self.error(line, f"unknown target {name!r}: no label, no page and no file")
         return path.relative_to(self.root.resolve()).as_posix()
-
-    def picture(self, source: str, alt: str, line: int) -> str:
-        if not alt.strip():
-            raise self.error(line, f"picture {source} without alt text")
-        return source if source.startswith("https:") else self.address.raw(self.file(source, line))
 
     # ── roles ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -146,7 +145,7 @@ class Plain:
 
     def number(self, target: str, line: int) -> str:
         """The number of a figure, linked to it."""
-        place = self.index.place(target)
+        place = self.index.labels.get(target.lower())
         if place is None:
             raise self.error(line, f"unknown label {target!r}")
         if not place.number:
@@ -165,7 +164,7 @@ class Plain:
             return self.prose(block.text, block.line)
         if block.kind == "fence":
             fence = "````" if "```" in block.text else "```"
-            return self._indented(f"{fence}{block.name}\n{self.fitting(block)}\n{fence}", block.indent)
+            return self._indented(f"{fence}{block.name}\n{self.fitting(block.text, block.line)}\n{fence}", block.indent)
         if block.kind == "directive":
             text = self.directive(block)
             return None if text is None else f"\n{self._indented(text, block.indent)}\n"
@@ -185,13 +184,11 @@ class Plain:
             "figure": self.figure,
             "hint": self.hint,
             "literalinclude": self.listing,
-            "live-stepper": lambda _block: self.live("Step through the forward pass", "live-stepper"),
-            "live-training": lambda _block: self.live("Train the model", "live-training"),
-            "live-translator": lambda _block: self.live("Open the translator", "live-translator"),
             "rubric": self.body,
             "seeded-defects": lambda _block: tables.defect_table(self.root, self.address),
             "task": self.task,
             "teaching-plan": lambda block: self.inline(teaching_plan.markdown(self.root), block.line),
+            **dict.fromkeys(LIVE, self.live),
         }.get(block.name)
         if render is None:
             raise self.error(block.line, f"unknown directive {{{block.name}}}")
@@ -214,9 +211,9 @@ class Plain:
         """A hint stays closed."""
         return f"<details>\n<summary>Hint</summary>\n\n{self.body(block)}\n\n</details>"
 
-    def live(self, act: str, place: str) -> str:
+    def live(self, block: Block) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""
-        return f"**[{act} on the book's site]({self.address.site}{self.page.name}.html#{place}).**"
+        return f"**[{LIVE[block.name]} on the book's site]({self.address.site}{self.page.name}.html#{block.name}).**"
 
     def task(self, block: Block) -> str:
         return f"*{task_words(block.argument, block.options)}*"
@@ -224,18 +221,19 @@ class Plain:
     def figure(self, block: Block) -> str:
         described = drawn(self.page.path.parent / block.argument).replace("<", r"\<")
         alt = str(block.options.get("alt", described))
-        picture = f"![{alt}]({self.picture(block.argument, alt, block.line)})"
+        if not alt.strip():
+            raise self.error(block.line, f"picture {block.argument} without alt text")
+        picture = f"![{alt}]({self.address.raw(self.file(block.argument, block.line))})"
         number = self.index.number_of(self.page, block)
         return f"{picture}\n\n*{number}.* {self.body(block)}" if number else picture
 
     # ── code ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def fitting(self, block: Block, listed: str | None = None) -> str:
+    def fitting(self, code: str, line: int) -> str:
         """The code of a block, if a page cuts no line of it; a word that cannot be broken may be longer."""
-        code = block.text if listed is None else listed
         for text in code.split("\n"):
             if len(text) > WIDTH and " " in text.strip():
-                raise self.error(block.line, f"{len(text)} columns; wrap at {WIDTH}: {text.strip()}")
+                raise self.error(line, f"{len(text)} columns; wrap at {WIDTH}: {text.strip()}")
         return code
 
     def source(self, block: Block) -> tuple[str, str]:
@@ -247,7 +245,7 @@ class Plain:
             text, _ = reader.read()
         except (OSError, ValueError) as error:
             raise self.error(block.line, str(error)) from None
-        return path, self.fitting(block, dedented(text))
+        return path, self.fitting(textwrap.dedent(text).strip("\n"), block.line)
 
     def listing(self, block: Block) -> str:
         path, text = self.source(block)

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 FILE = "versions.json"
 LATEST = "latest"
-LONG_AGO = (1980, 1, 1, 0, 0, 0)  # a packed file says no time: the same site gives the same bytes
 ARCHIVE = re.compile(r"site-v(\d+)\.(\d+)\.(\d+)\.zip")
 # These speak for a whole host, so they belong at its root alone.
 ROOT_ALONE = ("404.html", "robots.txt", "sitemap.xml")
@@ -37,7 +36,7 @@ def pack(folder: Path, archive: Path) -> None:
     """Pack a folder; what may be run stays so, and the same files give the same bytes."""
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix(), LONG_AGO)
+            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix())  # without a time
             entry.external_attr = (0o755 if path.stat().st_mode & 0o100 else 0o644) << 16
             packed.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
 
