@@ -1,5 +1,6 @@
 """What a step costs: equal to the loops and to PyTorch's counter."""
 
+import math
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -38,6 +39,8 @@ def test_a_matrix_product_takes_rows_times_inner_times_columns():
 def test_flops_are_two_for_each_multiply_add_of_the_loops(config, source, target):
     expected = 2 * reference.forward_multiply_adds(config, source, target)
     assert sum(forward_flops(config, [source], [target]).values()) == expected
+    every = 2 * sum(math.prod(product) for product in reference.matrix_products(config, source, target))
+    assert sum(forward_flops(config, [source], [target], whole_square=True).values()) == every
 
 
 @pytest.mark.parametrize("config", [SIZES, UNEQUAL])

@@ -92,10 +92,6 @@ def test_a_teaching_plan_takes_the_chapters_in_the_order_of_the_book():
     assert all(built < set(plan) for plan in found), "the whole model needs these"
 
 
-def test_there_are_chapters():
-    assert {"attention", "masks", "positional_encoding", "encoder_decoder", "training"} <= {p.stem for p in CHAPTERS}
-
-
 def test_a_chapter_opens_with_its_question_and_its_minutes():
     for path in ALL:
         box = text(path).split(":::{admonition}")[1].split(":::")[0]

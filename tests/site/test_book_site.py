@@ -115,8 +115,9 @@ def test_links_and_local_files_pass(warnings: list[str], tmp_path: Path) -> None
     assert warnings == []
 
 
-def test_the_committed_browser_libraries_are_those_that_were_checked_in() -> None:
-    vendor = ROOT / "book" / "_static" / "vendor"
+@pytest.mark.parametrize("folder", ["book/_static/vendor", "workshop/site/deck/vendor"])
+def test_the_committed_browser_libraries_are_those_that_were_checked_in(folder: str) -> None:
+    vendor = ROOT / folder
     recorded = dict(reversed(line.split("  ")) for line in (vendor / "SHA256SUMS").read_text("utf-8").splitlines())
     files = {path.relative_to(vendor).as_posix(): path for path in vendor.rglob("*") if path.is_file()}
     del files["SHA256SUMS"]

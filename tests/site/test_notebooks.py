@@ -257,61 +257,64 @@ def test_text(convert: Convert, source: str, expected: str) -> None:
     assert markdown(convert(f"Before {source} after")) == f"Before {expected} after"
 
 
-def test_a_role_may_go_on_over_the_end_of_a_line(convert: Convert) -> None:
-    both = "([One, 2017](https://paper.example/1); [One and Two, 2018](https://doi.org/10.1/2))"
-    assert markdown(convert("See {cite:p}`one2017,\ntwo2018`.")) == f"See {both}."
+ONE, TWO = "[One, 2017](https://paper.example/1)", "[One and Two, 2018](https://doi.org/10.1/2)"
+PYTHON = "```python\nx = '{ref}`there`'\n(eq-1)=\n```"
+EQUATION = "$$\ny = x \\tag{1}\n$$"
+TREE = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
+LINK = f"**[{{}} on the book's site]({SITE}page.html#{{}}).**"
 
 
-def test_code_is_left_alone(convert: Convert) -> None:
-    body = "```python\nx = '{ref}`there`'\n(eq-1)=\n```"
-    assert markdown(convert(body)) == body
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("See {cite:p}`one2017,\ntwo2018`.", f"See ({ONE}; {TWO})."),  # a role goes on over the end of a line
+        (PYTHON, PYTHON),
+        (f"(eq-1)=\n{EQUATION}\n\n[Equation (1)](eq-1)", f"{EQUATION}\n\n[Equation (1)]({SITE}page.html#eq-1)"),
+        ("query\n: what asks\n  and asks", "- **query**: what asks and asks"),
+        (
+            ":::{admonition} Before you start\n:class: tip\n- [a place](there)\n\nMore.\n:::",
+            f"> **Before you start.**\n>\n> - [a place]({SITE}other.html#there)\n>\n> More.",
+        ),
+        ("```{hint}\n:class: dropdown\nCare.\n```", "<details>\n<summary>Hint</summary>\n\nCare.\n\n</details>"),
+        (
+            "::::{admonition} One\nA\n:::{admonition} Two?\nB\n:::\n::::",
+            "> **One.**\n>\n> A\n>\n> > **Two?**\n> >\n> > B",
+        ),
+        (
+            "```{figure} _static/tree.svg\n:alt: A tree\n:name: tree\nThe tree.\n```\n\n{numref}`tree`",
+            f"{TREE}\n\n*Fig. 1.* The tree.\n\n[Fig. 1]({SITE}page.html#tree)",
+        ),
+        ("```{bibliography}\n:filter: docname in docnames\n```", ""),
+        # What runs in the page alone becomes a link.
+        ("```{live-translator}\n```", LINK.format("Open the translator", "live-translator")),
+        ("```{live-training} whole\n```", LINK.format("Train the model", "live-training")),
+        ("```{live-stepper}\n```", LINK.format("Step through the forward pass", "live-stepper")),
+    ],
+)
+def test_blocks(convert: Convert, body: str, expected: str) -> None:
+    assert markdown(convert(body)) == expected
 
 
-def test_a_target_leads_to_the_site_and_the_papers_number_stays(convert: Convert) -> None:
-    body = "(eq-1)=\n$$\ny = x \\tag{1}\n$$\n\n[Equation (1)](eq-1)"
-    assert markdown(convert(body)) == f"$$\ny = x \\tag{{1}}\n$$\n\n[Equation (1)]({SITE}page.html#eq-1)"
+# ── Listings, tables and recorded results ─────────────────────────────────────────────────────────────────────
 
 
-def test_definitions_become_a_list(convert: Convert) -> None:
-    assert markdown(convert("query\n: what asks\n  and asks")) == "- **query**: what asks and asks"
-
-
-# ── Directives ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_boxes(convert: Convert) -> None:
-    text = markdown(convert(":::{admonition} Before you start\n:class: tip\n- [a place](there)\n\nMore.\n:::"))
-    assert text == f"> **Before you start.**\n>\n> - [a place]({SITE}other.html#there)\n>\n> More."
-    text = markdown(convert("```{hint}\n:class: dropdown\nCare.\n```"))
-    assert text == "<details>\n<summary>Hint</summary>\n\nCare.\n\n</details>"
-
-
-def test_boxes_in_boxes(convert: Convert) -> None:
-    assert (
-        markdown(convert("::::{admonition} One\nA\n:::{admonition} Two?\nB\n:::\n::::"))
-        == "> **One.**\n>\n> A\n>\n> > **Two?**\n> >\n> > B"
-    )
-
-
-def test_a_figure(convert: Convert) -> None:
-    text = markdown(
-        convert("```{figure} _static/tree.svg\n:alt: A tree\n:name: tree\nThe tree.\n```\n\n{numref}`tree`")
-    )
-    picture = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
-    assert text == f"{picture}\n\n*Fig. 1.* The tree.\n\n[Fig. 1]({SITE}page.html#tree)"
-
-
-def test_a_listing_shows_the_very_source(convert: Convert) -> None:
-    text = markdown(convert("```{literalinclude} ../library/layers.py\n:pyobject: double\n:caption: Twice\n```"))
-    assert text.startswith(f"[Twice (`library/layers.py`)]({BLOB}library/layers.py):\n\n```python\ndef double(x):\n")
-    assert text.endswith("    return 2 * x\n```")
-
-
-def test_a_listing_of_a_method_and_of_lines(convert: Convert) -> None:
-    method = markdown(convert("```{literalinclude} ../library/layers.py\n:pyobject: Model.forward\n```"))
-    assert '```python\ndef forward(self, x):\n    """One step."""\n    return double(x)\n```' in method
-    lines = markdown(convert("```{literalinclude} ../library/layers.py\n:lines: 1\n```"))
-    assert '```python\n"""A module."""\n```' in lines
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (
+            ":pyobject: double\n:caption: Twice",
+            f"[Twice (`library/layers.py`)]({BLOB}library/layers.py):\n\n```python\n",
+        ),
+        (":pyobject: double", 'def double(x):\n    """Twice x."""\n    return 2 * x\n```'),
+        (
+            ":pyobject: Model.forward",
+            '```python\ndef forward(self, x):\n    """One step."""\n    return double(x)\n```',
+        ),
+        (":lines: 1", '```python\n"""A module."""\n```'),
+    ],
+)
+def test_a_listing_shows_the_very_source(convert: Convert, options: str, shown: str) -> None:
+    assert shown in markdown(convert(f"```{{literalinclude}} ../library/layers.py\n{options}\n```"))
 
 
 def test_a_listing_to_run_is_a_code_cell(convert: Convert) -> None:
@@ -335,32 +338,20 @@ def test_the_table_of_seeded_defects(convert: Convert) -> None:
     assert f"| lost {code} | `return` → `pass` | – | – | – | {test} |" in text
 
 
-@pytest.mark.parametrize("text", ['.read_text("utf-8")', '.read_text(\n        "utf-8"\n    )'])
-def test_a_recorded_result_is_written_into_the_notebook(convert: Convert, text: str) -> None:
-    read = f'Path("../experiments/results/seeded_defects.json"){text}'
-    [(kind, source)] = convert(f"```{{code-cell}}\nimport json\nfound = json.loads(\n    {read}\n)\n```")
-    assert kind == "code"
-    assert "experiments" not in source
-    names: dict[str, Any] = {}
-    exec(source, names)
-    assert names["found"] == RECORDED
-
-
-def test_a_result_that_is_not_recorded_yet_stays_a_file_to_look_for(convert: Convert) -> None:
-    read = 'Path("../experiments/results/not_yet.json").read_text("utf-8")'
-    assert convert(f"```{{code-cell}}\nfound = {read}\n```") == [("code", f"found = {read}")]
-
-
 @pytest.mark.parametrize(
     "layout", ['json.loads({0}.read_text("utf-8"))', 'json.loads(\n    {0}.read_text(\n"utf-8"\n))']
 )
+@pytest.mark.parametrize("condition", ["", "\n    if {0}.exists()\n    else None"])
 @pytest.mark.parametrize(("name", "recorded"), [("seeded_defects", RECORDED), ("on_a_gpu", None)])
-def test_a_result_that_is_not_yet_recorded_is_none_in_the_notebook(
-    convert: Convert, layout: str, name: str, recorded: Any
+def test_a_recorded_result_is_written_into_the_notebook(
+    convert: Convert, layout: str, condition: str, name: str, recorded: Any
 ) -> None:
     path = f'Path("../experiments/results/{name}.json")'
-    read = f"(\n    {layout.format(path)}\n    if {path}.exists()\n    else None\n)"
-    [(_, source)] = convert(f"```{{code-cell}}\nimport json\nfound = {read}\n```")
+    code = f"import json\nfound = (\n    {layout.format(path)}{condition.format(path)}\n)"
+    [(_, source)] = convert(f"```{{code-cell}}\n{code}\n```")
+    if not recorded and not condition:
+        assert source == code, "a file to look for"
+        return
     assert "experiments" not in source
     names: dict[str, Any] = {}
     exec(source, names)
@@ -372,10 +363,6 @@ def test_a_line_of_code_that_a_page_would_cut_is_an_error(convert: Convert, widt
     code = f"x = {'y + ' * 18}".ljust(width - 1, "z") + "z"
     with pytest.raises(PageError, match=r"81 columns.*80") if width > 80 else nullcontext():
         assert convert(f"```{{code-cell}}\n{code}\n```") == [("code", code)]
-
-
-def test_the_list_of_references_is_left_out(convert: Convert) -> None:
-    assert convert("```{bibliography}\n:filter: docname in docnames\n```") == []
 
 
 # ── Exercises ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -429,15 +416,6 @@ def test_students_get_exercises_without_solutions(convert: Convert) -> None:
     )
     assert cells[1] == ("code", "start = 1")
     assert cells[2] == ("markdown", f"After [Exercise 2]({SITE}page.html#ex-two).")
-
-
-def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
-    link = f"**[Open the translator on the book's site]({SITE}page.html#live-translator).**"
-    assert link in markdown(convert("```{live-translator}\n```"))
-    link = f"**[Train the model on the book's site]({SITE}page.html#live-training).**"
-    assert link in markdown(convert("```{live-training} whole\n```"))
-    link = f"**[Step through the forward pass on the book's site]({SITE}page.html#live-stepper).**"
-    assert link in markdown(convert("```{live-stepper}\n```"))
 
 
 # ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────

@@ -70,17 +70,6 @@ def test_the_changelog_gives_the_notes_of_its_version_alone() -> None:
     assert [release.notes(log, version) for version in ("7.9.0", "7.8.9", "7.8")] == ["- Later.", "- Now.", ""]
 
 
-def test_the_descriptions_of_the_project_agree() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    zenodo = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
-    assert zenodo["title"] == citation["title"]
-    assert zenodo["license"] == citation["license"] == project["license"]
-    assert zenodo["keywords"] == project["keywords"]
-    names = [author["name"] for author in project["authors"]]
-    assert [creator["name"] for creator in zenodo["creators"]] == [who["name"] for who in citation["authors"]] == names
-
-
 # ── What is packed ────────────────────────────────────────────────────────────────────────────────────────────
 
 
