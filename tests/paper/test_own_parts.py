@@ -1,27 +1,22 @@
 """A model with parts of the reader's own decodes by the function that training would give it."""
 
-from dataclasses import replace
 from types import MethodType
 
 import pytest
+import tiny_models
 import torch
+from tiny_models import SOURCE
 from torch import nn
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, beam_search, greedy_decode
+from transformer_lib import MultiHeadAttention, beam_search, greedy_decode
 from transformer_lib.cache import DecoderCache, start_decoding
 from transformer_lib.decoding import beam_hypotheses
 
-TINY = TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5)
-SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
 LENGTH = 7
 
 
 def model(**changes):
-    torch.manual_seed(0)
-    m = Transformer(replace(TINY, **changes)).double().eval()
-    for p in m.parameters():
-        p.data += 0.7 * torch.randn_like(p)
-    return m
+    return tiny_models.model(num_layers=2, **changes).eval()
 
 
 @torch.no_grad()

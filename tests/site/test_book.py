@@ -18,11 +18,9 @@ from transformer_lib.data.number_words import number_pairs
 from transformer_lib.run import cli
 from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
-from workshop.site.address import configured
 from workshop.site.book_index import parts_of_book, read_page
 from workshop.site.myst_blocks import blocks, walk
 from workshop.site.plain_markdown import drawn, whole_book
-from workshop.site.tables import defect_table
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT = ("index", "notation", "glossary")
@@ -267,13 +265,6 @@ def test_no_function_is_used_before_the_chapter_that_explains_it():
         used = {node.id for source in visible for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
         early |= {(name, one) for one in used & imported if explained.get(one, 0) > order[name]}
     assert early <= BOXES.keys(), "show it first, or name in BOXES why the reader can take it as it is"
-
-
-def test_a_defect_that_leaves_nothing_of_a_line_says_so():
-    assert any(not defect.wrong.strip() for defect in DEFECTS)
-    table = defect_table(ROOT, configured(ROOT))
-    assert "``" not in table
-    assert "→ nothing |" in table
 
 
 def test_the_recorded_defects_are_those_of_the_list():

@@ -55,7 +55,7 @@ TEST = "test_layers.py::test_it_doubles"
 DEFECTS = [
     Defect("tripled", "layers.py", "2 * x", "3 * x | 0", TEST),
     Defect("halved", "layers.py", "2 *", "0.5 *", TEST),
-    Defect("lost", "layers.py", "return", "pass", TEST),
+    Defect("lost", "layers.py", "return", "", TEST),
 ]
 RECORDED = {
     "defects": {
@@ -335,7 +335,7 @@ def test_the_table_of_seeded_defects(convert: Convert) -> None:
     test = f"[it doubles]({BLOB}tests/test_layers.py)"
     assert f"| tripled {code} | `2 * x` → `3 * x \\| 0` | 50, 0 | 100, 0 | 25, 0 | {test} |" in text
     assert f"| halved {code} | `2 *` → `0.5 *` | error | error | error | {test} |" in text
-    assert f"| lost {code} | `return` → `pass` | – | – | – | {test} |" in text
+    assert f"| lost {code} | `return` → nothing | – | – | – | {test} |" in text
 
 
 @pytest.mark.parametrize(
