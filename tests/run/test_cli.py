@@ -504,21 +504,6 @@ def test_bad_settings_end_with_one_clear_line(tmp_path, capsys, arguments, messa
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.slow
-def test_multi30k_trains_evaluates_and_translates(multi30k, tmp_path, capsys, monkeypatch, stdin):
-    data = ["--data", "multi30k", "--device", "cpu"]
-    settings = ["--vocabulary-size", 1000, *SMALL, "--training", "num_steps=3", "batch_tokens=500"]
-    assert run("train", tmp_path, *data, *settings) == 0
-    monkeypatch.setattr(cli, "load_pairs", lambda *which: corpora.load_pairs(*which)[:50])  # of 1,014
-    assert run("evaluate", tmp_path, "--device", "cpu", "--split", "val") == 0
-    out = capsys.readouterr().out
-    assert "tok:13a" in out
-    assert "on multi30k val" in out
-    stdin(b"Ein Hund.\nZwei Hunde.\n")
-    assert run("translate", tmp_path, "--device", "cpu") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
-
-
 def test_settings_given_twice_add_up_and_the_corpus_chooses_its_tokenizer(tmp_path, configs):
     given = ["--model", "num_layers=1", "--model", "d_ff=32", "attention_bias=True", "--training", "num_steps=7"]
     given += ["--data", "multi30k", "--device", "cpu"]
