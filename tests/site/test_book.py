@@ -18,7 +18,7 @@ from transformer_lib.data.number_words import number_pairs
 from transformer_lib.run import cli
 from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
-from workshop.site.book_index import parts_of_book, read_page
+from workshop.site.book_index import read_page
 from workshop.site.myst_blocks import blocks, walk
 from workshop.site.plain_markdown import drawn, whole_book
 
@@ -78,16 +78,6 @@ def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
     assert {part.get("numbered", 1) for part in parts} == {1}  # chapters alone, not their sections
     config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"]
     assert config["numfig_secnum_depth"] == 0  # or figures would be numbered otherwise than in the notebooks
-
-
-def test_a_teaching_plan_takes_the_chapters_in_the_order_of_the_book():
-    order = [Path(name).stem for _, names in parts_of_book(ROOT) for name in names]
-    plans = re.findall(r"^\| \w+ weeks.*\n((?:\|.*\n)+)", text(ROOT / "book/for_instructors.md"), re.MULTILINE)
-    found = [[order.index(name) for name in re.findall(r"\]\((\w+)\.md\)", plan)] for plan in plans]
-    assert [len(plan) for plan in found] == [9, 19, 25]
-    assert all(plan == sorted(set(plan)) for plan in found)
-    built = {order.index(name) for name in ("attention", "multi_head_attention", "layers", "masks")}
-    assert all(built < set(plan) for plan in found), "the whole model needs these"
 
 
 def test_a_chapter_opens_with_its_question_and_its_minutes():
