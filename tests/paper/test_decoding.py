@@ -183,13 +183,6 @@ def test_decoding_switches_dropout_off_and_on_again():
     assert m.training
 
 
-@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
-def test_decoding_leaves_a_model_in_evaluation_mode(decode):
-    m = model().eval()
-    decode(m, SOURCE, max_length=2)
-    assert not any(module.training for module in m.modules())
-
-
 def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
     m = model(num_layers=2)
     source = torch.tensor([[3, 5, 4, 2]])

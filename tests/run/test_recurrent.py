@@ -21,6 +21,15 @@ def arrays(gru):
     return [getattr(gru, name).detach().numpy() for name in names]
 
 
+def test_the_gated_unit_equals_the_loops():
+    gru = nn.GRU(D_MODEL, 11, batch_first=True).double()
+    x = torch.randn(1, 13, D_MODEL).double()
+    states, last = gru(x)
+    expected = reference.recurrent_states(x[0].numpy(), *arrays(gru))
+    np.testing.assert_allclose(states[0].detach(), expected, **DOUBLE)
+    np.testing.assert_allclose(last[0, 0].detach(), expected[-1], **DOUBLE)
+
+
 def test_the_attentive_translator_equals_the_loops():
     model = AttentiveTranslator(WORDS, D_VECTOR, D_MODEL).double()
     weights = {name: array.numpy() for name, array in model.state_dict().items()}
