@@ -174,7 +174,3 @@ def test_weight_on_the_previous_word():
 )
 def test_crossed_pairs(places, expected):
     assert reference.crossed_pairs(places) == expected
-
-
-def test_an_even_head_looks_at_all_keys_and_a_sure_one_at_one():
-    assert reference.keys_looked_at(np.array([[0.25] * 4, [0, 1, 0, 0], [0.5, 0, 0.5, 0]])) == pytest.approx([4, 1, 2])

@@ -4,7 +4,6 @@ import math
 from contextlib import contextmanager
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -25,13 +24,6 @@ def counted():
     """What PyTorch counts while it runs; attention written out, because of the fused kernel it knows too little."""
     with FlopCounterMode(display=False) as counter:
         yield counter.get_total_flops
-
-
-def test_a_matrix_product_takes_rows_times_inner_times_columns():
-    a, b = np.random.default_rng(0).normal(size=(2, 3, 4))[:, :, :3], np.ones((3, 4))
-    product, multiply_adds = reference.matrix_product(a[0, :2], b)
-    np.testing.assert_allclose(product, a[0, :2] @ b)
-    assert multiply_adds == 2 * 3 * 4
 
 
 @pytest.mark.parametrize("config", [SIZES, UNEQUAL])
