@@ -12,6 +12,7 @@ from transformer_lib.attention import watcher
 from transformer_lib.attention_maps import attention_axes, attention_records, heads_removed
 from transformer_lib.decoding import hypothesis_attention
 from transformer_lib.plots import attention_explorer
+from transformer_lib.transformer import named_attentions
 
 CONFIG = TransformerConfig(vocabulary_size=9, num_layers=2, d_model=12, d_ff=8, num_heads=3, d_k=4, d_v=5, p_drop=0.0)
 SOURCE_IDS, WRITTEN_IDS = torch.tensor([[5, 3, 4, 6, 2]]), [7, 8, 2]
@@ -28,7 +29,7 @@ def model(**changes):
 def looks_by_position():
     """A model whose every head looks at one position, which its layer, role and number fix: known without a picture."""
     m = model()
-    for name, attention in named(m).items():
+    for name, attention in named_attentions(m):
         stack, layer, role = name.split(".")
 
         def attend(query, keys, values, mask=None, *, a=attention, place=(stack, int(layer), role)):
@@ -41,15 +42,6 @@ def looks_by_position():
 
         attention.attend = attend
     return m
-
-
-def named(m):
-    return {
-        f"{stack}.{i}.{role}": getattr(layer, f"{role}_attention")
-        for stack, roles in (("encoder", ["self"]), ("decoder", ["self", "cross"]))
-        for i, layer in enumerate(getattr(m, stack).layers)
-        for role in roles
-    }
 
 
 def target(stack, layer, role, head, query, keys):
@@ -182,7 +174,3 @@ def test_weight_on_the_previous_word():
 )
 def test_crossed_pairs(places, expected):
     assert reference.crossed_pairs(places) == expected
-
-
-def test_an_even_head_looks_at_all_keys_and_a_sure_one_at_one():
-    assert reference.keys_looked_at(np.array([[0.25] * 4, [0, 1, 0, 0], [0.5, 0, 0.5, 0]])) == pytest.approx([4, 1, 2])

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -61,15 +59,6 @@ def test_one_matrix_serves_three_places_and_gets_the_gradient_of_each():
     gradient = model.embedding.weight.grad
     touched = {row for row in range(17) if gradient[row].abs().sum() > 0}
     assert touched == {3, 4, 1, 5, 6}  # source, target input, output
-
-
-@pytest.mark.paper("embed")
-def test_a_source_vocabulary_of_its_own_gets_its_own_matrix():
-    config = TransformerConfig(**{**vars(TINY), "source_vocabulary_size": 13})
-    model = Transformer(config)
-    assert model.own_source_embedding.weight.shape == (13, 10)
-    assert model(torch.tensor([[12]]), torch.tensor([[16]])).shape == (1, 1, 17)
-    assert math.isfinite(model(torch.tensor([[12]]), torch.tensor([[16]])).sum().item())
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -1,29 +1,22 @@
 """A model with parts of the reader's own decodes by the function that training would give it."""
 
-from dataclasses import replace
 from types import MethodType
 
 import pytest
+import tiny_models
 import torch
+from tiny_models import SOURCE
 from torch import nn
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, beam_search, greedy_decode
+from transformer_lib import MultiHeadAttention, beam_search, greedy_decode
 from transformer_lib.cache import DecoderCache, start_decoding
 from transformer_lib.decoding import beam_hypotheses
-from transformer_lib.layers import DecoderLayer
-from transformer_lib.transformer import Decoder
 
-TINY = TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5)
-SOURCE = torch.tensor([[3, 4, 5, 6, 2], [7, 8, 2, 0, 0], [9, 2, 0, 0, 0]])
 LENGTH = 7
 
 
 def model(**changes):
-    torch.manual_seed(0)
-    m = Transformer(replace(TINY, **changes)).double().eval()
-    for p in m.parameters():
-        p.data += 0.7 * torch.randn_like(p)
-    return m
+    return tiny_models.model(num_layers=2, **changes).eval()
 
 
 @torch.no_grad()
@@ -45,13 +38,6 @@ def same_as_the_loop(m):
     return torch.equal(found, expected)
 
 
-class Opposite(MultiHeadAttention):
-    """A subclass with a forward of its own."""
-
-    def forward(self, query, key, value, mask=None):
-        return -3 * super().forward(query, key, value, mask)
-
-
 class Around(nn.Module):
     """A module around an attention."""
 
@@ -61,26 +47,6 @@ class Around(nn.Module):
 
     def forward(self, query, key, value, mask=None):
         return query - 2 * self.inner(query, key, value, mask)
-
-
-class BackwardLayer(DecoderLayer):
-    def forward(self, states, *rest):
-        return -super().forward(states, *rest)
-
-
-class ShiftedDecoder(Decoder):
-    def forward(self, states, *rest):
-        return super().forward(states, *rest).roll(1, dims=-1)
-
-
-class OwnModel(Transformer):
-    def forward(self, source, target_input):
-        return -super().forward(source, target_input)
-
-
-class OwnDecode(Transformer):
-    def decode(self, target_input, memory, source):
-        return super().decode(target_input, memory, source).flip(-1)
 
 
 class OneLayer(nn.Module):
@@ -94,14 +60,22 @@ class OneLayer(nn.Module):
         return self.only(states, memory, target_mask, source_mask)
 
 
-def of_class(kind, *paths):
-    """These parts belong to a subclass from now on."""
+def own(change, *paths, method="forward"):
+    """These parts belong to a subclass from now on, whose method changes what the library's gives."""
 
-    def change(m):
+    def own_method(part, *given, **named):
+        return change(getattr(super(type(part), part), method)(*given, **named))
+
+    def apply(m):
         for path in paths:
-            m.get_submodule(path).__class__ = kind
+            part = m.get_submodule(path)
+            part.__class__ = type("Own", (type(part),), {method: own_method})
 
-    return change
+    return apply
+
+
+def opposite(output):
+    return -3 * output
 
 
 def wrapped(path):
@@ -111,11 +85,11 @@ def wrapped(path):
 
 def method_of_one_layer(m):
     attention = m.decoder.layers[0].self_attention
-    attention.forward = MethodType(lambda self, *given: -3 * MultiHeadAttention.forward(self, *given), attention)
+    attention.forward = MethodType(lambda self, *given: opposite(MultiHeadAttention.forward(self, *given)), attention)
 
 
 def hook(m):
-    m.decoder.layers[0].cross_attention.register_forward_hook(lambda _module, _inputs, output: -3 * output)
+    m.decoder.layers[0].cross_attention.register_forward_hook(lambda _module, _inputs, output: opposite(output))
 
 
 def pre_hook(m):
@@ -138,18 +112,18 @@ def no_bias(m):
 
 
 CHANGES = {
-    "subclass": of_class(Opposite, "decoder.layers.0.cross_attention", "decoder.layers.1.cross_attention"),
-    "subclass of self-attention": of_class(Opposite, "decoder.layers.1.self_attention"),
+    "subclass": own(opposite, "decoder.layers.0.cross_attention", "decoder.layers.1.cross_attention"),
+    "subclass of self-attention": own(opposite, "decoder.layers.1.self_attention"),
     "wrapper": wrapped("decoder.layers.0.cross_attention"),
     "wrapper in the encoder": wrapped("encoder.layers.0.self_attention"),
     "method of one layer": method_of_one_layer,
     "hook": hook,
     "pre-hook": pre_hook,
-    "layer": of_class(BackwardLayer, "decoder.layers.1"),
-    "decoder": of_class(ShiftedDecoder, "decoder"),
+    "layer": own(opposite, "decoder.layers.1"),
+    "decoder": own(lambda states: states.roll(1, dims=-1), "decoder"),
     "another decoder": other_decoder,
-    "forward of the model": of_class(OwnModel, ""),
-    "decode of the model": of_class(OwnDecode, ""),
+    "forward of the model": own(opposite, ""),
+    "decode of the model": own(lambda logits: logits.flip(-1), "", method="decode"),
     "bias": bias,
 }
 
@@ -180,20 +154,13 @@ def test_a_projection_without_the_bias_of_the_config_is_taken_as_it_is():
     assert same_as_the_loop(m)
 
 
-class Same(MultiHeadAttention):
-    """A part of the reader's own that computes what the library's does."""
-
-    def forward(self, query, key, value, mask=None):
-        return super().forward(query, key, value, mask)
-
-
 @pytest.mark.paper("decode")
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_beam_without_the_cache_finds_what_the_cache_finds(beam_size):
     m = model()
     expected = beam_hypotheses(m, SOURCE, beam_size, max_length=LENGTH)
     assert type(start_decoding(m, SOURCE, 2)) is DecoderCache
-    m.decoder.layers[0].self_attention.__class__ = Same
+    own(lambda output: output, "decoder.layers.0.self_attention")(m)
     assert type(start_decoding(m, SOURCE, 2)) is not DecoderCache
     found = beam_hypotheses(m, SOURCE, beam_size, max_length=LENGTH)
     for ours, theirs in zip(found, expected, strict=True):

@@ -297,11 +297,3 @@ print(transformer_lib.Transformer(config)(torch.tensor([[3]]), torch.tensor([[1]
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "torch.Size([1, 1, 9])", done.stderr[-2000:]
-
-
-@pytest.mark.parametrize("skip", [1, 5, 9])
-def test_batches_that_are_skipped_change_no_later_one(skip):
-    def sources(skip, count):
-        return [batch.source.tolist() for batch in itertools.islice(epochs(PAIRS, TINY, SETTINGS, skip), count)]
-
-    assert sources(skip, 12) == sources(0, skip + 12)[skip:]  # into the epochs that follow

@@ -262,23 +262,6 @@ print("same")
     assert done.stdout.strip() == "same", done.stderr[-2000:]
 
 
-@pytest.mark.parametrize(("source", "target", "num_decoder_layers"), [(3, 4, None), (11, 7, None), (3, 4, 1)])
-def test_the_loops_list_every_matrix_product_of_the_model(source, target, num_decoder_layers):
-    """PyTorch counts what runs, in the written-out form; a training step is three times the forward pass."""
-    from torch.utils.flop_counter import FlopCounterMode
-
-    sizes = {"num_layers": 2, "d_model": 12, "d_ff": 17, "num_heads": 3, "d_k": 5, "d_v": 7, "p_drop": 0.0}
-    config = TransformerConfig(vocabulary_size=29, num_decoder_layers=num_decoder_layers, **sizes)
-    model = Transformer(config)
-    counted = 2 * sum(math.prod(product) for product in reference.matrix_products(config, source, target))
-    with FlopCounterMode(display=False) as forward, record_attention(model):
-        logits = model(torch.randint(3, 29, (1, source)), torch.randint(3, 29, (1, target)))
-    with FlopCounterMode(display=False) as backward:
-        logits.sum().backward()
-    assert forward.get_total_flops() == counted
-    assert backward.get_total_flops() == 2 * counted
-
-
 def test_a_step_of_decoding_refuses_an_id_beyond_the_vocabulary():
     m, source = model(), torch.tensor([[3, 2]])
     memory = m.encode(source)

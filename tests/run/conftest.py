@@ -4,6 +4,9 @@ import io
 from types import SimpleNamespace
 
 import pytest
+from command_line import two_files
+
+from transformer_lib import Translator
 
 
 @pytest.fixture
@@ -14,3 +17,15 @@ def stdin(monkeypatch):
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content), isatty=lambda: False))
 
     return given
+
+
+@pytest.fixture(scope="session")
+def numbers():
+    """The translator of number words that comes with the package."""
+    return Translator.load("number_words_en_de")
+
+
+@pytest.fixture
+def files(request, tmp_path):
+    """The pairs of the test's module as two files, train.en and train.de."""
+    return two_files(tmp_path, request.module.PAIRS, ("train.en", "train.de"))

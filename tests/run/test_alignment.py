@@ -14,11 +14,6 @@ GERMAN = "ein zwei drei fünf sechs neunzig hundert tausend".split()
 SENTENCES = ["forty seven", "", "two thousand and six"]
 
 
-@pytest.fixture(scope="module")
-def numbers():
-    return Translator.load("number_words_en_de")
-
-
 @pytest.mark.parametrize("kind", [str, lambda path: path])
 def test_a_saved_translator_is_the_same_to_the_bit(numbers, tmp_path, kind):
     torch.manual_seed(3)

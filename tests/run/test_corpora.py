@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from command_line import raising
 
 from transformer_lib.data import corpora, load_pairs
 from transformer_lib.data.corpora import fetch, split_by_english
@@ -17,46 +18,33 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 URL = "https://data.invalid/file.gz"
 
 
-class Upstream:
-    """Stands in for urllib: serves these bytes."""
-
-    def __init__(self, content):
-        self.content, self.calls = content, 0
-
-    def __call__(self, url, timeout):
-        self.calls += 1
-        return self
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def read(self):
-        return self.content
-
-
 @pytest.fixture
 def upstream(monkeypatch):
+    """A function that makes upstream serve these bytes; it gives the list of the addresses that will be asked for."""
+
     def serve(content):
-        server = Upstream(content)
-        monkeypatch.setattr(corpora.urllib.request, "urlopen", server)
-        return server
+        asked = []
+
+        def opened(url, timeout):
+            asked.append(url)
+            return io.BytesIO(content)
+
+        monkeypatch.setattr(corpora.urllib.request, "urlopen", opened)
+        return asked
 
     return serve
 
 
 def test_a_file_is_downloaded_once_and_kept(upstream, tmp_path):
-    server = upstream(CONTENT)
+    asked = upstream(CONTENT)
     path = tmp_path / "deep" / "file.gz"
     assert fetch(path, URL, SHA256) == fetch(path, URL, SHA256) == CONTENT
-    assert server.calls == 1
+    assert asked == [URL]
     assert [p.name for p in path.parent.iterdir()] == ["file.gz"]
 
 
 def test_an_altered_file_is_named_with_both_hashes_and_stays(upstream, tmp_path):
-    server = upstream(CONTENT)
+    asked = upstream(CONTENT)
     path = tmp_path / "file.gz"
     path.write_bytes(CONTENT[:-3])
     found = hashlib.sha256(CONTENT[:-3]).hexdigest()
@@ -64,7 +52,7 @@ def test_an_altered_file_is_named_with_both_hashes_and_stays(upstream, tmp_path)
         fetch(path, URL, SHA256)
     assert all(named in str(error.value) for named in (str(path), URL))
     assert path.read_bytes() == CONTENT[:-3]
-    assert server.calls == 0
+    assert asked == []
 
 
 def test_an_altered_download_is_not_kept(upstream, tmp_path):
@@ -76,10 +64,7 @@ def test_an_altered_download_is_not_kept(upstream, tmp_path):
 
 @pytest.mark.parametrize("failure", [urllib.error.URLError("no route"), http.client.IncompleteRead(b"half")])
 def test_a_download_that_fails_says_where_to_place_the_file(monkeypatch, tmp_path, failure):
-    def failing(_url, timeout):
-        raise failure
-
-    monkeypatch.setattr(corpora.urllib.request, "urlopen", failing)
+    monkeypatch.setattr(corpora.urllib.request, "urlopen", raising(failure))
     with pytest.raises(FileNotFoundError, match="no route|IncompleteRead") as error:
         fetch(tmp_path / "file.gz", URL, SHA256)
     assert all(named in str(error.value) for named in (URL, str(tmp_path / "file.gz")))
@@ -107,7 +92,7 @@ def test_multi30k_has_its_published_sizes(multi30k, split, size):
 
 
 def test_a_truncated_corpus_file_is_refused(multi30k, monkeypatch, tmp_path, upstream):
-    server = upstream(b"")
+    asked = upstream(b"")
     (tmp_path / "multi30k").mkdir()
     for name in ("val.de.gz", "val.en.gz"):
         shutil.copyfile(multi30k / name, tmp_path / "multi30k" / name)  # not its mode, which may forbid to write
@@ -116,7 +101,7 @@ def test_a_truncated_corpus_file_is_refused(multi30k, monkeypatch, tmp_path, ups
     monkeypatch.setenv("TRANSFORMER_LIB_DATA", str(tmp_path))
     with pytest.raises(ValueError, match="val.en.gz"):
         load_pairs("multi30k", "val", "de", "en")
-    assert server.calls == 0
+    assert asked == []
 
 
 @pytest.mark.deep

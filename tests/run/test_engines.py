@@ -1,4 +1,7 @@
-"""The record of two decoders: both wrote the same, the engine in less of the processor's time."""
+"""The experiment with two decoders: a command is timed whole, and the recorded scores come out again.
+
+What is recorded of their speed is asserted where the book shows it.
+"""
 
 import json
 
@@ -10,17 +13,6 @@ from workshop.lab.provenance import RESULTS
 
 RECORD = json.loads((RESULTS / "engines.json").read_text("utf-8"))
 LINES = ["Wie alt bist du?", "", "Sie schläft."]
-
-
-def test_the_record_has_equal_translations_and_the_engine_is_faster():
-    greedy, beam = RECORD["decoders"]
-    assert greedy["equal"] == RECORD["lines"] == 10_000
-    assert beam["beam_size"] == 4
-    assert beam["equal"] > 9_900  # the length penalties differ in the last bits, and ties fall
-    assert greedy["times_as_fast"]["seconds"] > 1.5
-    assert beam["times_as_fast"]["seconds"] > 2.5
-    for run in greedy["runs"] + beam["runs"]:
-        assert run["ctranslate2"]["seconds"] < run["pytorch"]["seconds"]
 
 
 @pytest.mark.slow

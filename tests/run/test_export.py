@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import ctranslate2
@@ -15,6 +16,7 @@ import onnxruntime
 import pytest
 import tokenizers
 import torch
+from command_line import run, two_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +27,6 @@ from transformer_lib.interop import Engine, export_ctranslate2, export_marian, f
 from transformer_lib.interop.onnx import encoder_and_step
 from transformer_lib.interop.page import export_page, page_content
 from transformer_lib.interop.portable_tokenizer import portable_tokenizer
-from transformer_lib.run import cli
 from transformer_lib.run.quantization import dequantize, quantize
 from transformer_lib.run.translator import Translator, pretrained_names
 
@@ -84,8 +85,7 @@ def code_of(folder):
     return re.search(r"```python\n(.*?)```", (folder / "README.md").read_text("utf-8"), re.DOTALL)[1]
 
 
-def export(*arguments):
-    return cli.main(["export", *map(str, arguments)])
+export = partial(run, "export")
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -127,34 +127,34 @@ def test_the_engine_reads_and_writes_no_more_than_learned_positions_allow():
         assert Engine(translator).translate(["w4 " * 20]) == expected
 
 
-@pytest.mark.parametrize("int8", [False, True])
-def test_the_folder_for_ctranslate2_translates_by_its_readme_without_us(int8, tmp_path, capsys):
-    folder = tmp_path / "out"
-    assert (
-        export("tatoeba_de_en", folder, "--to", "ctranslate2", *(["--int8", "--data", *pair(tmp_path)] if int8 else []))
-        == 0
-    )
-    found, expected = translated_by(sys.executable, WITHOUT_US + code_of(folder), folder), translations()
-    if int8:
-        assert (folder / "model.bin").stat().st_size < 6_000_000
-        assert re.search(r"[\d.]+ in float32, [\d.]+ in int8", capsys.readouterr().out)
-        assert found[0] == expected[0]
-    else:
-        assert found == expected
+@pytest.mark.parametrize(
+    ("to", "name", "odd"),
+    [
+        ("ctranslate2", "tatoeba_de_en", GERMAN),
+        *(pytest.param("onnx", name, GERMAN, marks=pytest.mark.slow) for name in ("tatoeba_de_en", "parser_en_en")),
+        *(
+            pytest.param("marian", name, [""], marks=pytest.mark.slow)
+            for name in ("tatoeba_de_en", "number_words_en_de")
+        ),
+    ],
+)
+def test_a_folder_translates_by_its_readme_without_us(to, name, odd, tmp_path):
+    folder, lines = tmp_path / "out", [*odd, *sentences(name, 20)]
+    assert export(name, folder, "--to", to) == 0
+    missing = WITHOUT_US.replace("torch=None, ", "") if to == "marian" else WITHOUT_US  # it is PyTorch's own format
+    found = translated_by(sys.executable, missing + code_of(folder), folder, lines)
+    assert found == Translator.load(name).translate(lines)
 
 
-def translations():
-    return Translator.load("tatoeba_de_en").translate(GERMAN)
+def test_eight_bits_say_what_they_cost_and_translate_alike(tmp_path, capsys):
+    folder, pairs = tmp_path / "out", two_files(tmp_path, [("Wie alt bist du?", "How old are you?")] * 3)
+    assert export("tatoeba_de_en", folder, "--to", "ctranslate2", "--int8", "--data", *pairs) == 0
+    assert re.search(r"[\d.]+ in float32, [\d.]+ in int8", capsys.readouterr().out)
+    assert (folder / "model.bin").stat().st_size < 6_000_000
+    assert translated_by(sys.executable, WITHOUT_US + code_of(folder), folder, GERMAN[:1]) == ["How old are you?"]
 
 
-def pair(folder):
-    files = [folder / "test.de", folder / "test.en"]
-    for file, line in zip(files, ("Wie alt bist du?\n", "How old are you?\n"), strict=True):
-        file.write_text(line * 3, "utf-8")
-    return files
-
-
-def translated_by(python, code, folder, lines=GERMAN):
+def translated_by(python, code, folder, lines):
     lines = "".join(f"{line}\n" for line in lines).encode()
     done = subprocess.run([python, "-X", "utf8", "-c", code], cwd=folder, input=lines, capture_output=True, check=True)
     return done.stdout.decode().split("\n")[:-1]
@@ -169,7 +169,8 @@ def test_a_fresh_environment_with_two_packages_translates_from_the_folder(tmp_pa
     subprocess.run([python, "-m", "pip", "install", "--quiet", "ctranslate2", "tokenizers"], check=True)
     without_us = subprocess.run([python, "-c", "import transformer_lib"], capture_output=True, check=False)
     assert b"ModuleNotFoundError" in without_us.stderr
-    assert translated_by(python, code_of(folder), folder) == translations()
+    expected = Translator.load("tatoeba_de_en").translate(GERMAN)
+    assert translated_by(python, code_of(folder), folder, GERMAN) == expected
 
 
 def same_ids(tokenizer, portable, text):
@@ -213,7 +214,7 @@ def test_the_command_translates_with_the_engine_as_without(stdin, capsys):
     said = []
     for engine in ("pytorch", "ctranslate2"):
         stdin("".join(f"{line}\n" for line in GERMAN).encode())
-        assert cli.main(["translate", "tatoeba_de_en", "--engine", engine, "--threads", "1"]) == 0
+        assert run("translate", "tatoeba_de_en", "--engine", engine, "--threads", 1) == 0
         said.append(capsys.readouterr().out)
     assert said[0] == said[1] != ""
 
@@ -255,15 +256,6 @@ def test_onnx_gives_the_same_logits_step_by_step(config):
         found = outputs(step, {**inputs, "token": target_input[:, i : i + 1].numpy()})
         np.testing.assert_allclose(found.pop("logits"), expected[:, i], atol=1e-5)
         inputs |= {name.replace("present", "past"): value for name, value in found.items()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["tatoeba_de_en", "parser_en_en"])
-def test_the_folder_for_onnx_translates_by_its_readme_without_us(name, tmp_path):
-    folder, lines = tmp_path / "out", [*GERMAN, *sentences(name, 10)]
-    assert export(name, folder, "--to", "onnx") == 0
-    found = translated_by(sys.executable, WITHOUT_US + code_of(folder), folder, lines)
-    assert found == Translator.load(name).translate(lines)
 
 
 @pytest.mark.slow
@@ -321,16 +313,6 @@ def test_marian_computes_the_same_and_so_does_the_way_back(config, tmp_path):
     assert_same(model, from_marian(loaded))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["tatoeba_de_en", "number_words_en_de"])
-def test_the_folder_for_transformers_translates_by_its_readme_without_us(name, tmp_path):
-    folder, lines = tmp_path / "out", [*sentences(name, 20), ""]
-    assert export(name, folder, "--to", "marian") == 0
-    without_us = "import sys; sys.modules['transformer_lib'] = None\n"
-    found = translated_by(sys.executable, without_us + code_of(folder), folder, lines)
-    assert found == Translator.load(name).translate(lines)
-
-
 @pytest.mark.parametrize(
     ("change", "word"),
     [({"norm_order": "pre"}, "pre"), ({"final_norm": True}, "final_norm"), ({"positions": "learned"}, "learned"),
@@ -364,7 +346,7 @@ def test_a_format_and_an_engine_whose_packages_are_missing_name_them(to, package
     assert list(tmp_path.iterdir()) == []
     if to == "ctranslate2":
         stdin(b"Wie alt bist du?\n")
-        assert cli.main(["translate", "tatoeba_de_en", "--engine", to]) == 2
+        assert run("translate", "tatoeba_de_en", "--engine", to) == 2
         assert package in capsys.readouterr().err
 
 

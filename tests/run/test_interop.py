@@ -13,7 +13,6 @@ from transformer_lib import (
     beam_search,
     count_parameters,
     greedy_decode,
-    reference,
 )
 from transformer_lib.interop import from_marian, from_torch
 
@@ -256,34 +255,6 @@ def test_marian_generates_the_same_tokens_in_both_libraries(beam_size):
         assert decoded(from_marian(hf), source, beam_size) == expected
         lengths += map(len, expected)
     assert {1, 9} < set(lengths)  # some end at once, some on the way, some at the limit
-
-
-@torch.no_grad()
-def next_scores(logits, sentence, tokens):
-    return logits(sentence, torch.tensor([tokens]))[0, -1].log_softmax(-1).tolist()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_pytorchs_module_decoded_by_loops_gives_the_same_tokens(beam_size):
-    lengths = []
-    for seed in (9, 12, 15, 18):  # whose sentences end early, late and never
-        torch.manual_seed(seed)
-        peer = Peer(**options(seed) | {"output": "own", "output_bias": True, "pad_id": 0, "own_source": None}).eval()
-        peer.head.bias.data[2] += 0.5  # <eos>
-        source = a_batch(0, peer.embedding.num_embeddings, 5)[0]
-        model, expected = converted(peer), []
-        for row in source:
-            scores = partial(next_scores, peer, row[row != 0][None])
-            ids = model.config.bos_id, model.config.eos_id, model.config.pad_id
-            if beam_size == 1:
-                expected.append(reference.greedy_search(scores, *ids, limit=9)[1])
-            else:
-                [(_, best), *_others] = reference.beam_search(scores, *ids, beam_size, alpha=0.0, limit=9)
-                expected.append(best)
-        assert decoded(model, source, beam_size) == expected
-        lengths += map(len, expected)
-    assert len(set(lengths)) > 3
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

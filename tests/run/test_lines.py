@@ -1,34 +1,22 @@
 """The command `translate` with its columns and files, and the scores of `evaluate`."""
 
-import csv
-import json
 import re
 
 import pytest
 import sacrebleu
+from command_line import run, written
 
 from transformer_lib import Translator
 from transformer_lib.evaluation import ter
-from transformer_lib.run import cli, lines
+from transformer_lib.run import lines
 
 SENTENCES = ["forty seven", "", "two thousand and six"]
 TRANSLATE = ["translate", "number_words_en_de", "--device", "cpu"]
 
 
-def run(*arguments):
-    return cli.main([str(a) for a in arguments])
-
-
-@pytest.fixture(scope="module")
-def numbers():
-    return Translator.load("number_words_en_de")
-
-
 @pytest.fixture
 def source(tmp_path):
-    path = tmp_path / "source.en"
-    path.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), "utf-8")
-    return path
+    return written(tmp_path, "source.en", SENTENCES)
 
 
 def test_several_translations_come_with_the_number_of_their_line_and_their_scores(numbers, source, capsys):
@@ -103,8 +91,7 @@ def test_options_that_do_not_fit_are_named(capsys, options, named):
 
 
 def test_each_metric_comes_with_its_signature(tmp_path, capsys):
-    (tmp_path / "pairs.tsv").write_text("forty seven\tsieben vierzig\nfive\tfünf\n", "utf-8")
-    given = ["--data", tmp_path / "pairs.tsv", "--device", "cpu"]
+    given = ["--data", written(tmp_path, "pairs.tsv", ["forty seven\tsieben vierzig", "five\tfünf"]), "--device", "cpu"]
     assert run("evaluate", "number_words_en_de", *given, "--metrics", "ter", "chrf") == 0
     out = capsys.readouterr().out
     hypotheses, references = ["sieben und vierzig", "fünf"], [["sieben vierzig", "fünf"]]
@@ -119,15 +106,3 @@ def test_ter_counts_edits_for_a_hundred_words():
     assert (found.score, "case" in found.signature) == (25.0, True)
     with pytest.raises(ValueError, match="hypotheses"):
         ter(["a"], [])
-
-
-def test_the_records_of_a_run_are_a_table_too(tmp_path):
-    sizes = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
-    (tmp_path / "pairs.tsv").write_text("one\teins\ntwo\tzwei\nthree\tdrei\n", "utf-8")
-    data = ["--data", tmp_path / "pairs.tsv", "--source", "en", "--target", "de", "--tokenizer", "space"]
-    steps = ["--training", "num_steps=3", "batch_tokens=50", "--validate-every", 2]
-    assert run("train", tmp_path / "run", *data, *sizes, *steps, "--device", "cpu") == 0
-    with (tmp_path / "run" / "metrics.csv").open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
-    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text("utf-8").splitlines()]
-    assert [{name: float(value) for name, value in row.items() if value} for row in table] == records

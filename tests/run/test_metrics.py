@@ -12,7 +12,7 @@ def test_what_a_kill_cut_short_and_what_comes_after_the_checkpoint_is_dropped(tm
             metrics.write({"step_num": step_num})
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(path.read_bytes() + left)
-    for steps_done in (3, 2):
+    for steps_done in (3, 2, 0):
         with Metrics(tmp_path, steps_done):
             pass
         kept = [json.loads(line) for line in path.read_text().splitlines()]
@@ -43,11 +43,3 @@ def test_a_link_is_not_followed(tmp_path):
     with pytest.raises(ValueError, match="metrics.jsonl"):
         Metrics(tmp_path)
     assert (tmp_path / "elsewhere").read_text() == "mine"
-
-
-def test_a_run_from_the_beginning_keeps_no_record(tmp_path):
-    with Metrics(tmp_path) as metrics:
-        metrics.write({"step_num": 1, "loss": 2.5})
-    with Metrics(tmp_path):
-        pass
-    assert (tmp_path / "metrics.jsonl").read_bytes() == b""

@@ -3,6 +3,7 @@
 import unicodedata
 
 import pytest
+from command_line import two_files, written
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,11 +24,6 @@ def decomposed(pairs):
         return unicodedata.normalize("NFD", text).replace(" ", " \u2003")
 
     return [(f"\u202f{other(source)}\u200b", f" {other(target)}\u3000") for source, target in pairs]
-
-
-def written(folder, name, sentences, ending="\n"):
-    (folder / name).write_bytes("".join(f"{sentence}{ending}" for sentence in sentences).encode())
-    return folder / name
 
 
 @given(st.text())
@@ -87,10 +83,7 @@ def test_a_vocabulary_of_decomposed_texts_is_that_of_the_texts(kind):
 
 
 def test_a_corpus_and_its_decomposed_copy_are_one(tmp_path):
-    files = [
-        [written(tmp_path, f"{i}.{side}", [pair[side] for pair in some]) for side in (0, 1)]
-        for i, some in enumerate((PAIRS, decomposed(PAIRS)))
-    ]
+    files = [two_files(tmp_path, some, (f"{i}.fr", f"{i}.cs")) for i, some in enumerate((PAIRS, decomposed(PAIRS)))]
     one, other = (TextPairs(some) for some in files)
     assert list(one) == list(other) == [(normalized(source), normalized(target)) for source, target in PAIRS]
     assert Corpus(one, None).digest == Corpus(other, None).digest == Corpus(decomposed(PAIRS), None).digest

@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from command_line import SMALL, files_of, raising, run, two_files, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,29 +22,13 @@ from transformer_lib.run import cli
 from transformer_lib.run.run_config import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
-SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 STEPS = ["--vocabulary-size", 60, "--training", "batch_tokens=300", "warmup_steps=10", "num_steps=2"]
 LANGUAGES = ["--source", "fr", "--target", "x-roman"]
 
 
-def written(folder, name, sentences, ending="\n", encoding="utf-8"):
-    path = folder / name
-    content = "".join(f"{sentence}{ending}" for sentence in sentences).encode(encoding)
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    return path
-
-
-def two_files(folder, pairs=PAIRS, names=("train.fr", "train.cs")):
-    return [written(folder, name, side) for name, side in zip(names, zip(*pairs, strict=True), strict=True)]
-
-
-def run(*arguments):
-    return cli.main([str(a) for a in arguments])
-
-
 def test_plain_packed_and_tab_separated_files_give_the_same_pairs(tmp_path):
-    plain = two_files(tmp_path)
-    packed = two_files(tmp_path, names=("a.gz", "b.gz"))
+    plain = two_files(tmp_path, PAIRS)
+    packed = two_files(tmp_path, PAIRS, ("a.gz", "b.gz"))
     mixed = [written(tmp_path, "a.txt", [s for s, _ in PAIRS], "\r\n", "utf-8-sig"), plain[1]]
     columns = [written(tmp_path, name, [f" {s}\t{t} " for s, t in PAIRS]) for name in ("c.tsv", "c.tsv.gz")]
     for files in (plain, packed, mixed, columns[:1], columns[1:]):
@@ -95,6 +80,7 @@ def test_an_error_in_two_files_is_named_with_its_line_and_a_remedy(tmp_path, sou
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        ("a\tx\n\nc\td\n", "c.tsv, line 2"),
         ("a\tx\nb\n", "c.tsv, line 2.* tab"),
         ("a\tx\tby Ann\n", "c.tsv, line 1.* cut "),
         ("a\tx\nb\t\n", "c.tsv, line 2, target"),
@@ -117,7 +103,7 @@ def test_damaged_packed_files_are_named(tmp_path):
 
 @pytest.mark.posix
 def test_one_file_for_both_languages_is_refused(tmp_path):
-    source, target = two_files(tmp_path)
+    source, target = two_files(tmp_path, PAIRS)
     (tmp_path / "link").symlink_to(source)
     for other in (source, tmp_path / "link"):
         with pytest.raises(ValueError, match="train.fr"):
@@ -207,16 +193,19 @@ def test_cleaning_equals_the_loops(pairs, held_out):
 
 
 def test_a_digest_is_of_the_pairs_and_not_of_their_files(tmp_path):
-    plain, packed = two_files(tmp_path), two_files(tmp_path, names=("a.gz", "b.gz"))
+    plain, packed = two_files(tmp_path, PAIRS), two_files(tmp_path, PAIRS, ("a.gz", "b.gz"))
     digests = {Corpus(TextPairs(files), PAIRS[:1]).digest for files in (plain, packed)}
     assert len(digests) == 1
     assert len(digests | {Corpus(PAIRS[:2], PAIRS[:1]).digest, Corpus(PAIRS, PAIRS[1:]).digest}) == 3
 
 
-def test_too_few_pairs_are_refused():
-    for pairs, held_out in (([], None), (PAIRS[:1], None), (PAIRS, []), ([("", "x")], PAIRS)):
-        with pytest.raises(ValueError, match="--validation"):
-            Corpus(pairs, held_out, Limits(100, 4.0))
+@pytest.mark.parametrize("limits", [Limits(100, 4.0), None])
+@pytest.mark.parametrize(("pairs", "held_out"), [([], None), ([], PAIRS), (PAIRS[:1], None), (PAIRS, [])])
+def test_too_few_pairs_are_refused(pairs, held_out, limits):
+    with pytest.raises(ValueError, match="--validation"):
+        Corpus(pairs, held_out, limits)
+    with pytest.raises(ValueError, match="--validation"):
+        Corpus([("", "x")], PAIRS, Limits(100, 4.0))  # cleaning leaves none
 
 
 @pytest.fixture(scope="module")
@@ -266,7 +255,7 @@ def test_a_resumed_run_notices_changed_files_and_follows_moved_ones(trained, num
     more = ["--resume", "--device", "cpu", "--training"]
     assert run("train", folder, "--data", *moved, *more, "num_steps=3") == 0
     assert RunConfig.read(folder).data == [str(file) for file in moved]
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    before = files_of(folder)
     lines = gzip.decompress(moved[1].read_bytes()).splitlines()
     moved[1].write_bytes(gzip.compress(b"\n".join([*lines[1:], lines[0]])))
     assert run("train", folder, *more, "num_steps=4") == 2
@@ -278,7 +267,7 @@ def test_a_resumed_run_notices_changed_files_and_follows_moved_ones(trained, num
     assert "max_ratio" in capsys.readouterr().err
     assert run("train", folder, *more, "num_steps=4", "--data", "number_words") == 2
     assert "number_words" in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert files_of(folder) == before
 
 
 def test_files_that_were_moved_are_named_with_the_remedy(trained, numbers, tmp_path, capsys):
@@ -291,10 +280,7 @@ def test_files_that_were_moved_are_named_with_the_remedy(trained, numbers, tmp_p
 
 
 def test_a_full_disk_while_encoding_leaves_nothing_half_written(numbers, tmp_path, capsys, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(EncodedPairs, "write", full)
+    monkeypatch.setattr(EncodedPairs, "write", raising(OSError(28, "No space left on device")))
     assert run("train", tmp_path / "run", "--data", *numbers, *LANGUAGES, *SMALL, *STEPS, "--device", "cpu") == 2
     assert "No space left" in capsys.readouterr().err
     assert not (tmp_path / "run" / "encoded.part").exists()
@@ -323,13 +309,6 @@ def test_settings_that_do_not_fit_the_files_leave_nothing_behind(numbers, tmp_pa
     assert run("train", tmp_path / "runs" / "new", *given, "--device", "cpu") == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_blank_line_of_a_tab_separated_file_is_an_empty_pair(tmp_path):
-    file = written(tmp_path, "c.tsv", ["a\tb", "", "c\td"])
-    assert list(TextPairs([file], empty=True)) == [("a", "b"), ("", ""), ("c", "d")]
-    with pytest.raises(ValueError, match="c.tsv, line 2"):
-        list(TextPairs([file]))
 
 
 def test_the_remedy_for_an_empty_line_is_one_that_helps(trained, numbers, tmp_path, capsys):

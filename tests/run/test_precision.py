@@ -7,7 +7,7 @@ import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer, load_pairs, make_batch
-from transformer_lib.precision import autocast, chosen_precision, gradient_scaler, multiplies_bf16_fast
+from transformer_lib.precision import autocast, chosen_precision, gradient_scaler
 from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.run.run_config import RunConfig
 from transformer_lib.training import adam, epochs, train
@@ -32,13 +32,6 @@ def test_auto_on_a_processor_follows_the_measurement(monkeypatch, fast, chosen):
 
 def test_other_devices_stay_in_float32():
     assert chosen_precision("auto", torch.device("mps")) == "fp32"
-
-
-def test_the_processor_is_measured_once():
-    multiplies_bf16_fast.cache_clear()
-    assert multiplies_bf16_fast() in (True, False)
-    multiplies_bf16_fast()
-    assert multiplies_bf16_fast.cache_info().misses == 1
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])

@@ -1,6 +1,5 @@
 """What a user of a run meets: Ctrl-C, names and sizes that are guessed, and what the run says at its end."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,46 +8,22 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from command_line import SMALL, equal, metrics_of, raising, run, weights_of
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, training
 from transformer_lib.config import config_from_dict
 from transformer_lib.data import make_batch
-from transformer_lib.data.own_corpus import Corpus
-from transformer_lib.data.trees import Tree, bracket_scores
-from transformer_lib.run import cli, training_run, translator
+from transformer_lib.run import training_run, translator
 from transformer_lib.run.translator import Translator
 from transformer_lib.training import adam, train
 
-SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier")]
-
-
-@pytest.fixture
-def files(tmp_path):
-    """Two files, train.en and train.de."""
-    paths = [tmp_path / "train.en", tmp_path / "train.de"]
-    for path, side in zip(paths, zip(*PAIRS, strict=True), strict=True):
-        path.write_text("".join(f"{text}\n" for text in side), "utf-8")
-    return paths
-
-
-def run(*arguments):
-    return cli.main([str(a) for a in arguments])
 
 
 def start(folder, files, num_steps, *more):
     settings = ["--training", f"num_steps={num_steps}", "batch_tokens=50", "warmup_steps=10"]
     options = ["--tokenizer", "space", "--device", "cpu", "--validate-every", 3]
     return run("train", folder, "--data", *files, *options, *SMALL, *settings, *more)
-
-
-def records(folder):
-    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
-
-
-def weights(folder):
-    return Translator.load(folder, checkpoint="latest").model.state_dict()
 
 
 def test_ctrl_c_keeps_the_step_that_it_came_in_and_the_run_goes_on_to_the_bit(tmp_path, files, monkeypatch, capsys):
@@ -68,8 +43,8 @@ def test_ctrl_c_keeps_the_step_that_it_came_in_and_the_run_goes_on_to_the_bit(tm
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     monkeypatch.undo()
     assert run("train", tmp_path / "cut", "--resume", "--device", "cpu") == 0
-    assert all(torch.equal(w, weights(tmp_path / "whole")[name]) for name, w in weights(tmp_path / "cut").items())
-    assert records(tmp_path / "cut") == records(tmp_path / "whole")
+    assert equal(weights_of(tmp_path / "cut"), weights_of(tmp_path / "whole"))
+    assert metrics_of(tmp_path / "cut", "seconds") == metrics_of(tmp_path / "whole", "seconds")
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path, files, monkeypatch, capsys):
@@ -123,7 +98,7 @@ def test_a_large_model_on_a_cpu_is_warned_of_with_the_remedy(tmp_path, files, mo
 def test_a_run_ends_with_its_best_step_and_the_next_command(tmp_path, files, capsys):
     assert start(tmp_path / "run", files, 6) == 0
     said = capsys.readouterr().err.splitlines()
-    best = min((r for r in records(tmp_path / "run") if "val_perplexity" in r), key=lambda r: r["val_perplexity"])
+    best = min((r for r in metrics_of(tmp_path / "run") if "val_perplexity" in r), key=lambda r: r["val_perplexity"])
     assert f"step {best['step_num']}, validation perplexity {best['val_perplexity']:.4f}" in said[-2]
     assert said[-1].endswith(f"transformer_lib evaluate {tmp_path / 'run'}")
     assert run("train", tmp_path / "run", "--resume", "--device", "cpu") == 0
@@ -164,9 +139,9 @@ def test_compiling_without_a_compiler_is_one_line(tmp_path, files):
     assert "Traceback" not in ended.stderr
 
 
-def test_a_sentence_that_is_none_is_named_by_its_place():
+def test_a_sentence_that_is_none_is_named_by_its_place(numbers):
     with pytest.raises(TypeError, match=r"sentences\[1\]"):
-        Translator.load("number_words_en_de").translate(["one", None])
+        numbers.translate(["one", None])
 
 
 def test_the_note_on_tokenized_text_stands_beside_such_scores_alone(tmp_path, files, capsys):
@@ -205,19 +180,6 @@ def test_gradients_are_exchanged_with_the_last_batch_of_a_step_alone(monkeypatch
 
 @pytest.mark.parametrize("error", [ImportError, KeyboardInterrupt])
 def test_what_is_no_fault_of_the_file_is_not_called_one(monkeypatch, error):
-    def failing(_):
-        raise error
-
-    monkeypatch.setattr(translator, "load_tokenizer", failing)
+    monkeypatch.setattr(translator, "load_tokenizer", raising(error))
     with pytest.raises(error):
         Translator.load("number_words_en_de")
-
-
-@pytest.mark.parametrize(("pairs", "held_out"), [([], PAIRS), (PAIRS, [])])
-def test_a_corpus_needs_pairs_to_train_on_and_pairs_held_out(pairs, held_out):
-    with pytest.raises(ValueError, match="give more"):
-        Corpus(pairs, held_out)
-
-
-def test_predictions_without_a_tree_find_nothing():
-    assert bracket_scores([None], [Tree("S", (Tree("NN", ("cat",)),))]) == (0.0, 0.0, 0.0)

@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from transformer_lib.run.seals import check_regular, digest, parsed, sealed, unsealed
+from transformer_lib.run.seals import check_regular, digest, sealed, unsealed
 
 CONTENT = {"step": 3, "rate": 1e-05, "word": 'fünf "犬"', "none": None, "list": [1, [2.5, True]]}
 
@@ -38,10 +38,6 @@ def test_any_single_altered_bit_of_the_text_is_noticed():
 def test_any_other_text_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         unsealed(text)
-
-
-def test_parsed_asks_for_no_seal():
-    assert parsed('{"a": [1]}') == {"a": [1]}
 
 
 def test_the_digest_is_of_names_types_shapes_and_numbers():

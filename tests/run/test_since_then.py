@@ -12,7 +12,6 @@ import torch
 import transformer_lib
 from experiments import since_then
 from transformer_lib import Transformer
-from transformer_lib.config import TrainingConfig
 from transformer_lib.reference import rotate
 from workshop.lab import patches
 from workshop.lab.decoder_only import DecoderOnly
@@ -163,21 +162,6 @@ def test_in_a_decoder_alone_no_position_sees_a_later_one(names):
                 moved = (model(None, changed) - before).abs().amax(dim=-1)[0]
                 assert (moved[:place] == 0).all()
                 assert (moved[place:] > 0).all()
-
-
-@pytest.mark.slow
-def test_a_trained_decoder_alone_writes_number_words():
-    task = since_then.number_task(100, 100)
-    sizes = {**since_then.MODEL, "p_drop": 0.0, "norm_order": "pre"}
-    settings = TrainingConfig(num_steps=150, batch_tokens=400, warmup_steps=300)
-    with patched_package() as library:
-        torch.manual_seed(0)
-        config = library.TransformerConfig(vocabulary_size=len(task.tokenizer), **sizes)
-        model = DecoderOnly(library.Transformer(config))
-        since_then.train(library, model, task.texts(task.learned), settings)
-    found = since_then.translated(model, task.tokenizer, [english for english, _ in task.learned])
-    assert sum(a == german for a, (_, german) in zip(found, task.learned, strict=True)) >= 95
-    assert since_then.translated(model, task.tokenizer, ["forty seven"]) == ["sieben und vierzig"]
 
 
 def test_the_record_has_every_variant_with_the_same_seeds_and_says_what_its_runs_say():

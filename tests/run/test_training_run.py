@@ -41,10 +41,12 @@ def test_a_lock_that_is_a_link_leaves_what_is_behind_it(tmp_path):
     assert mine.read_text() == "my thesis"
 
 
-def test_a_folder_in_which_nothing_was_written_goes(tmp_path):
-    with only_writer(tmp_path / "run"):
-        assert (tmp_path / "run").exists()
-    assert not (tmp_path / "run").exists()
+@pytest.mark.parametrize("name", ["run", "."])
+def test_a_folder_in_which_nothing_was_written_goes_unless_it_was_there_before(tmp_path, name):
+    with only_writer(tmp_path / name):
+        assert (tmp_path / name).exists()
+    assert tmp_path.exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
@@ -59,9 +61,3 @@ def test_the_hold_ends_with_a_killed_process(tmp_path):
         process.wait()
     with only_writer(tmp_path / "run"):
         pass
-
-
-def test_an_empty_folder_that_was_there_before_stays(tmp_path):
-    with only_writer(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []

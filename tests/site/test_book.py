@@ -18,11 +18,9 @@ from transformer_lib.data.number_words import number_pairs
 from transformer_lib.run import cli
 from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
-from workshop.site.address import configured
-from workshop.site.book_index import parts_of_book, read_page
+from workshop.site.book_index import read_page
 from workshop.site.myst_blocks import blocks, walk
 from workshop.site.plain_markdown import drawn, whole_book
-from workshop.site.tables import defect_table
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT = ("index", "notation", "glossary")
@@ -80,20 +78,6 @@ def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
     assert {part.get("numbered", 1) for part in parts} == {1}  # chapters alone, not their sections
     config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"]
     assert config["numfig_secnum_depth"] == 0  # or figures would be numbered otherwise than in the notebooks
-
-
-def test_a_teaching_plan_takes_the_chapters_in_the_order_of_the_book():
-    order = [Path(name).stem for _, names in parts_of_book(ROOT) for name in names]
-    plans = re.findall(r"^\| \w+ weeks.*\n((?:\|.*\n)+)", text(ROOT / "book/for_instructors.md"), re.MULTILINE)
-    found = [[order.index(name) for name in re.findall(r"\]\((\w+)\.md\)", plan)] for plan in plans]
-    assert [len(plan) for plan in found] == [9, 19, 25]
-    assert all(plan == sorted(set(plan)) for plan in found)
-    built = {order.index(name) for name in ("attention", "multi_head_attention", "layers", "masks")}
-    assert all(built < set(plan) for plan in found), "the whole model needs these"
-
-
-def test_there_are_chapters():
-    assert {"attention", "masks", "positional_encoding", "encoder_decoder", "training"} <= {p.stem for p in CHAPTERS}
 
 
 def test_a_chapter_opens_with_its_question_and_its_minutes():
@@ -271,13 +255,6 @@ def test_no_function_is_used_before_the_chapter_that_explains_it():
         used = {node.id for source in visible for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
         early |= {(name, one) for one in used & imported if explained.get(one, 0) > order[name]}
     assert early <= BOXES.keys(), "show it first, or name in BOXES why the reader can take it as it is"
-
-
-def test_a_defect_that_leaves_nothing_of_a_line_says_so():
-    assert any(not defect.wrong.strip() for defect in DEFECTS)
-    table = defect_table(ROOT, configured(ROOT))
-    assert "``" not in table
-    assert "→ nothing |" in table
 
 
 def test_the_recorded_defects_are_those_of_the_list():

@@ -80,43 +80,35 @@ def test_other_html_is_left_alone(warnings: list[str]) -> None:
     assert warnings == []
 
 
-@pytest.mark.parametrize("options", [{}, {"alt": ""}, {"alt": "_images/a.png"}, {"alt": "a.png"}])
+@pytest.mark.parametrize("options", [{}, {"alt": ""}, {"alt": "_images/a.png"}, {"alt": "a.png"}, {"alt": "A line"}])
 def test_a_picture_without_alt_text_is_reported(warnings: list[str], options: dict[str, str]) -> None:
     book_charts.check_pictures(None, document(nodes.image(uri="_images/a.png", **options)), "page")  # type: ignore[arg-type]
-    assert len(warnings) == 1
-    assert "picture without alt text" in warnings[0]
-
-
-def test_a_picture_with_alt_text_passes(warnings: list[str]) -> None:
-    book_charts.check_pictures(None, document(nodes.image(uri="a.png", alt="A line")), "page")  # type: ignore[arg-type]
-    assert warnings == []
+    reported = options != {"alt": "A line"}
+    assert ["picture without alt text" in warning for warning in warnings] == [True] * reported
 
 
 @pytest.mark.parametrize(
-    "tag",
+    ("tag", "reported"),
     [
-        '<script src="https://host.example/a.js"></script>',
-        "<script defer src='//host.example/a.js'></script>",
-        '<link href="https://host.example/a.css" rel="stylesheet">',
-        '<img alt="x" src="https://host.example/a.png">',
+        ('<script src="https://host.example/a.js"></script>', True),
+        ("<script defer src='//host.example/a.js'></script>", True),
+        ('<link href="https://host.example/a.css" rel="stylesheet">', True),
+        ('<img alt="x" src="https://host.example/a.png">', True),
+        ('<a href="https://host.example/">x</a><script src="_static/a.js"></script>', False),
+        ('<link rel="canonical" href="https://x">', False),
     ],
 )
-def test_a_page_that_loads_from_another_host_is_reported(warnings: list[str], tmp_path: Path, tag: str) -> None:
+def test_a_page_that_loads_from_another_host_is_reported(
+    warnings: list[str], tmp_path: Path, tag: str, reported: bool
+) -> None:
     (tmp_path / "page.html").write_text(f"<p>text</p>{tag}", "utf-8")
     book_pages.finish(tmp_path)
-    assert len(warnings) == 1
-    assert warnings[0].startswith("page.html: loads from another host")
+    assert [warning.startswith("page.html: loads from another host") for warning in warnings] == [True] * reported
 
 
-def test_links_and_local_files_pass(warnings: list[str], tmp_path: Path) -> None:
-    page = '<a href="https://host.example/">x</a><script src="_static/a.js"></script><link rel="canonical" href="https://x">'
-    (tmp_path / "page.html").write_text(page, "utf-8")
-    book_pages.finish(tmp_path)
-    assert warnings == []
-
-
-def test_the_committed_browser_libraries_are_those_that_were_checked_in() -> None:
-    vendor = ROOT / "book" / "_static" / "vendor"
+@pytest.mark.parametrize("folder", ["book/_static/vendor", "workshop/site/deck/vendor"])
+def test_the_committed_browser_libraries_are_those_that_were_checked_in(folder: str) -> None:
+    vendor = ROOT / folder
     recorded = dict(reversed(line.split("  ")) for line in (vendor / "SHA256SUMS").read_text("utf-8").splitlines())
     files = {path.relative_to(vendor).as_posix(): path for path in vendor.rglob("*") if path.is_file()}
     del files["SHA256SUMS"]

@@ -56,7 +56,7 @@ TEST = "test_layers.py::test_it_doubles"
 DEFECTS = [
     Defect("tripled", "layers.py", "2 * x", "3 * x | 0", TEST),
     Defect("halved", "layers.py", "2 *", "0.5 *", TEST),
-    Defect("lost", "layers.py", "return", "pass", TEST),
+    Defect("lost", "layers.py", "return", "", TEST),
 ]
 RECORDED = {
     "defects": {
@@ -258,61 +258,64 @@ def test_text(convert: Convert, source: str, expected: str) -> None:
     assert markdown(convert(f"Before {source} after")) == f"Before {expected} after"
 
 
-def test_a_role_may_go_on_over_the_end_of_a_line(convert: Convert) -> None:
-    both = "([One, 2017](https://paper.example/1); [One and Two, 2018](https://doi.org/10.1/2))"
-    assert markdown(convert("See {cite:p}`one2017,\ntwo2018`.")) == f"See {both}."
+ONE, TWO = "[One, 2017](https://paper.example/1)", "[One and Two, 2018](https://doi.org/10.1/2)"
+PYTHON = "```python\nx = '{ref}`there`'\n(eq-1)=\n```"
+EQUATION = "$$\ny = x \\tag{1}\n$$"
+TREE = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
+LINK = f"**[{{}} on the book's site]({SITE}page.html#{{}}).**"
 
 
-def test_code_is_left_alone(convert: Convert) -> None:
-    body = "```python\nx = '{ref}`there`'\n(eq-1)=\n```"
-    assert markdown(convert(body)) == body
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("See {cite:p}`one2017,\ntwo2018`.", f"See ({ONE}; {TWO})."),  # a role goes on over the end of a line
+        (PYTHON, PYTHON),
+        (f"(eq-1)=\n{EQUATION}\n\n[Equation (1)](eq-1)", f"{EQUATION}\n\n[Equation (1)]({SITE}page.html#eq-1)"),
+        ("query\n: what asks\n  and asks", "- **query**: what asks and asks"),
+        (
+            ":::{admonition} Before you start\n:class: tip\n- [a place](there)\n\nMore.\n:::",
+            f"> **Before you start.**\n>\n> - [a place]({SITE}other.html#there)\n>\n> More.",
+        ),
+        ("```{hint}\n:class: dropdown\nCare.\n```", "<details>\n<summary>Hint</summary>\n\nCare.\n\n</details>"),
+        (
+            "::::{admonition} One\nA\n:::{admonition} Two?\nB\n:::\n::::",
+            "> **One.**\n>\n> A\n>\n> > **Two?**\n> >\n> > B",
+        ),
+        (
+            "```{figure} _static/tree.svg\n:alt: A tree\n:name: tree\nThe tree.\n```\n\n{numref}`tree`",
+            f"{TREE}\n\n*Fig. 1.* The tree.\n\n[Fig. 1]({SITE}page.html#tree)",
+        ),
+        ("```{bibliography}\n:filter: docname in docnames\n```", ""),
+        # What runs in the page alone becomes a link.
+        ("```{live-translator}\n```", LINK.format("Open the translator", "live-translator")),
+        ("```{live-training} whole\n```", LINK.format("Train the model", "live-training")),
+        ("```{live-stepper}\n```", LINK.format("Step through the forward pass", "live-stepper")),
+    ],
+)
+def test_blocks(convert: Convert, body: str, expected: str) -> None:
+    assert markdown(convert(body)) == expected
 
 
-def test_a_target_leads_to_the_site_and_the_papers_number_stays(convert: Convert) -> None:
-    body = "(eq-1)=\n$$\ny = x \\tag{1}\n$$\n\n[Equation (1)](eq-1)"
-    assert markdown(convert(body)) == f"$$\ny = x \\tag{{1}}\n$$\n\n[Equation (1)]({SITE}page.html#eq-1)"
+# ── Listings, tables and recorded results ─────────────────────────────────────────────────────────────────────
 
 
-def test_definitions_become_a_list(convert: Convert) -> None:
-    assert markdown(convert("query\n: what asks\n  and asks")) == "- **query**: what asks and asks"
-
-
-# ── Directives ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_boxes(convert: Convert) -> None:
-    text = markdown(convert(":::{admonition} Before you start\n:class: tip\n- [a place](there)\n\nMore.\n:::"))
-    assert text == f"> **Before you start.**\n>\n> - [a place]({SITE}other.html#there)\n>\n> More."
-    text = markdown(convert("```{hint}\n:class: dropdown\nCare.\n```"))
-    assert text == "<details>\n<summary>Hint</summary>\n\nCare.\n\n</details>"
-
-
-def test_boxes_in_boxes(convert: Convert) -> None:
-    assert (
-        markdown(convert("::::{admonition} One\nA\n:::{admonition} Two?\nB\n:::\n::::"))
-        == "> **One.**\n>\n> A\n>\n> > **Two?**\n> >\n> > B"
-    )
-
-
-def test_a_figure(convert: Convert) -> None:
-    text = markdown(
-        convert("```{figure} _static/tree.svg\n:alt: A tree\n:name: tree\nThe tree.\n```\n\n{numref}`tree`")
-    )
-    picture = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
-    assert text == f"{picture}\n\n*Fig. 1.* The tree.\n\n[Fig. 1]({SITE}page.html#tree)"
-
-
-def test_a_listing_shows_the_very_source(convert: Convert) -> None:
-    text = markdown(convert("```{literalinclude} ../library/layers.py\n:pyobject: double\n:caption: Twice\n```"))
-    assert text.startswith(f"[Twice (`library/layers.py`)]({BLOB}library/layers.py):\n\n```python\ndef double(x):\n")
-    assert text.endswith("    return 2 * x\n```")
-
-
-def test_a_listing_of_a_method_and_of_lines(convert: Convert) -> None:
-    method = markdown(convert("```{literalinclude} ../library/layers.py\n:pyobject: Model.forward\n```"))
-    assert '```python\ndef forward(self, x):\n    """One step."""\n    return double(x)\n```' in method
-    lines = markdown(convert("```{literalinclude} ../library/layers.py\n:lines: 1\n```"))
-    assert '```python\n"""A module."""\n```' in lines
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (
+            ":pyobject: double\n:caption: Twice",
+            f"[Twice (`library/layers.py`)]({BLOB}library/layers.py):\n\n```python\n",
+        ),
+        (":pyobject: double", 'def double(x):\n    """Twice x."""\n    return 2 * x\n```'),
+        (
+            ":pyobject: Model.forward",
+            '```python\ndef forward(self, x):\n    """One step."""\n    return double(x)\n```',
+        ),
+        (":lines: 1", '```python\n"""A module."""\n```'),
+    ],
+)
+def test_a_listing_shows_the_very_source(convert: Convert, options: str, shown: str) -> None:
+    assert shown in markdown(convert(f"```{{literalinclude}} ../library/layers.py\n{options}\n```"))
 
 
 def test_a_listing_to_run_is_a_code_cell(convert: Convert) -> None:
@@ -333,7 +336,7 @@ def test_the_table_of_seeded_defects(convert: Convert) -> None:
     test = f"[it doubles]({BLOB}tests/test_layers.py)"
     assert f"| tripled {code} | `2 * x` → `3 * x \\| 0` | 50, 0 | 100, 0 | 25, 0 | {test} |" in text
     assert f"| halved {code} | `2 *` → `0.5 *` | error | error | error | {test} |" in text
-    assert f"| lost {code} | `return` → `pass` | – | – | – | {test} |" in text
+    assert f"| lost {code} | `return` → nothing | – | – | – | {test} |" in text
 
 
 @pytest.mark.parametrize("text", ['.read_text("utf-8")', '.read_text(\n        "utf-8"\n    )'])
@@ -352,10 +355,6 @@ def test_a_line_of_code_that_a_page_would_cut_is_an_error(convert: Convert, widt
     code = f"x = {'y + ' * 18}".ljust(width - 1, "z") + "z"
     with pytest.raises(PageError, match=r"81 columns.*80") if width > 80 else nullcontext():
         assert convert(f"```{{code-cell}}\n{code}\n```") == [("code", code)]
-
-
-def test_the_list_of_references_is_left_out(convert: Convert) -> None:
-    assert convert("```{bibliography}\n:filter: docname in docnames\n```") == []
 
 
 # ── Exercises ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -409,15 +408,6 @@ def test_students_get_exercises_without_solutions(convert: Convert) -> None:
     )
     assert cells[1] == ("code", "start = 1")
     assert cells[2] == ("markdown", f"After [Exercise 2]({SITE}page.html#ex-two).")
-
-
-def test_what_runs_in_the_page_alone_becomes_a_link(convert: Convert) -> None:
-    link = f"**[Open the translator on the book's site]({SITE}page.html#live-translator).**"
-    assert link in markdown(convert("```{live-translator}\n```"))
-    link = f"**[Train the model on the book's site]({SITE}page.html#live-training).**"
-    assert link in markdown(convert("```{live-training} whole\n```"))
-    link = f"**[Step through the forward pass on the book's site]({SITE}page.html#live-stepper).**"
-    assert link in markdown(convert("```{live-stepper}\n```"))
 
 
 # ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from browser import AXE, FINDINGS, visited
+from browser import visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib.data.number_words import english_number, german_number
@@ -150,8 +150,3 @@ def test_a_damaged_or_foreign_file_gets_a_clear_line(page: Page, exported: tuple
     assert page.locator("[name=live-name]").count() == 4
     opened(page, exported[0])  # the page goes on
     assert page.inner_text(".live-own-problem") == ""
-
-
-def test_axe_finds_nothing_where_a_file_is_opened(page: Page) -> None:
-    page.evaluate(AXE)
-    assert page.evaluate(FINDINGS, ".live-load") == []

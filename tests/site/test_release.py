@@ -70,17 +70,6 @@ def test_the_changelog_gives_the_notes_of_its_version_alone() -> None:
     assert [release.notes(log, version) for version in ("7.9.0", "7.8.9", "7.8")] == ["- Later.", "- Now.", ""]
 
 
-def test_the_descriptions_of_the_project_agree() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    zenodo = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
-    assert zenodo["title"] == citation["title"]
-    assert zenodo["license"] == citation["license"] == project["license"]
-    assert zenodo["keywords"] == project["keywords"]
-    names = [author["name"] for author in project["authors"]]
-    assert [creator["name"] for creator in zenodo["creators"]] == [who["name"] for who in citation["authors"]] == names
-
-
 # ── What is packed ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -119,11 +108,6 @@ def test_a_dry_run_packs_what_a_release_publishes(collected: Path) -> None:
             assert json.loads(archive.read(name))["nbformat"] == 4
     with zipfile.ZipFile(out / f"site-v{version}.zip") as archive:
         assert {"index.html", "book/masks.html", release.PDF} <= set(archive.namelist())
-
-
-def test_a_wheel_built_from_a_checkout_packs_nothing_beside_the_library() -> None:
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
-    assert {name.split(".")[0] for name in packages} == {"transformer_lib"}
 
 
 @pytest.mark.deep

@@ -1,6 +1,7 @@
 """The charts of the built site: in both schemes, worked by keys, with their numbers in a table and a file.
 
-How they stand out from their ground is tested with axe, in test_pages.py: the page is open there anyway.
+How they stand out from their ground is tested with axe, in test_pages.py, and how they fit a phone in test_widths.py:
+the pages are open there anyway.
 """
 
 import csv
@@ -168,36 +169,3 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, orig
     assert focused == ["range", "64"]
     assert weights == ["0.2894", "0.4211", "0.2894"]
     assert wide <= room, "a chart that can shrink fits a phone"
-
-
-# The width of a drawing and of its box, what the box shows, and the height of the smallest letters, in pixels.
-SIZES = """chart => [
-  chart.querySelector('svg').getBoundingClientRect().width, chart.scrollWidth, chart.clientWidth,
-  Math.min(...[...chart.querySelectorAll('svg text')].map(text => {
-    const { a, b } = text.getScreenCTM();
-    return parseFloat(getComputedStyle(text).fontSize) * Math.hypot(a, b);
-  })),
-]"""
-# On a phone: cells with numbers, a legend of long names, four panels in a row, points over named places.
-FOLDED = [
-    ("attention", "seven"),
-    ("embeddings", "d_model:"),
-    ("positional_encoding", "Place pos:"),
-    ("sequence_to_sequence", "Training steps:"),
-]
-
-
-def test_charts_fold_on_a_phone_with_legible_words_and_crowded_words_scroll(
-    page: Page, origins: dict[str, str]
-) -> None:
-    page.set_viewport_size({"width": 390, "height": 900})
-    for name, words in FOLDED:
-        opened(page, f"{origins['http']}book/{name}.html")
-        for chart in chart_with(page, words).all():
-            _, wide, room, letters = chart.evaluate(SIZES)
-            assert wide <= room, name
-            assert letters >= 9, name
-    opened(page, f"{origins['http']}book/decoding.html")
-    drawn, wide, room, _ = chart_with(page, "Beam width:").evaluate(SIZES)
-    assert drawn > 448
-    assert wide > room, "the tree scrolls in its box"

