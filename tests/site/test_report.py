@@ -64,7 +64,7 @@ def test_the_menu_of_a_page_opens_the_same_form() -> None:
     button: dict[str, Any] = {"url": "https://github.com/owner/name/issues/new?title=x&body=y", "text": "Open issue"}
     context = {"body": f"<h1>Masks{ANCHOR}</h1>", "header_buttons": [{"buttons": [button]}, {"type": "javascript"}]}
     config = SimpleNamespace(html_theme_options={"repository_url": HOME.repository})
-    app: Any = SimpleNamespace(builder=SimpleNamespace(name="html"), config=config)
+    app: Any = SimpleNamespace(builder=SimpleNamespace(name="html"), config=config, srcdir=ROOT)
     book_report.add_links(app, "book/masks", "page.html", context, new_document(""))
     assert parse_qs(urlsplit(button["url"]).query)["page"] == ["masks"]
     assert len(LINK.findall(context["body"])) == 1
