@@ -95,10 +95,10 @@ def pieces(plain: Plain) -> Iterator[Block | NotebookNode | None]:
 
 def cells_of(plain: Plain) -> Iterator[NotebookNode]:
     """The cells of a page's notebook; the blocks between two cells of code are one cell of text."""
-    for is_text, run in groupby(pieces(plain), key=lambda piece: isinstance(piece, Block)):
-        if not is_text:
-            yield from filter(None, run)
-        elif text := plain.render([*run]):
+    for _, run in groupby(pieces(plain), key=lambda piece: isinstance(piece, Block)):
+        found = [*run]
+        yield from (piece for piece in found if isinstance(piece, NotebookNode))
+        if text := plain.render([piece for piece in found if isinstance(piece, Block)]):
             yield nbformat.v4.new_markdown_cell(text)
 
 
