@@ -125,17 +125,25 @@ def save_run(small, folder, step_num=1):
     run_checkpoints(folder).save(small.model, adam(small.model, TrainingConfig()), step_num, 3.0)
 
 
+def flips(path, number):
+    """Alter the file by one bit, again and again."""
+    content, generator = path.read_bytes(), random.Random(0)
+    for _ in range(number):
+        altered = bytearray(content)
+        altered[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+        path.write_bytes(altered)
+        yield
+    path.write_bytes(content)
+
+
 # Those of a checkpoint: test_checkpoints.py; the translator.json of a run is read as this one is.
 @pytest.mark.parametrize("name", ["model.safetensors", "translator.json"])
 def test_altered_bits_of_a_packed_translator_are_noticed(small, tmp_path, name):
     small.pack(tmp_path)
-    content, generator = (tmp_path / name).read_bytes(), random.Random(0)
-    for _ in range(60):
-        altered = bytearray(content)
-        altered[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
-        (tmp_path / name).write_bytes(altered)
+    for _ in flips(tmp_path / name, 60):
         with pytest.raises(ValueError, match=name):
             Translator.load(tmp_path)
+    Translator.load(tmp_path)
 
 
 @pytest.mark.parametrize("checkpoint", ["latest", "best", "average"])
@@ -166,20 +174,26 @@ def test_the_average_reads_the_numbers_of_each_checkpoint_once(small, tmp_path, 
 # Whoever seals a folder can write anything into it; nothing of it may hang, fill the memory or end the process.
 
 
-SIZES = "num_layers num_decoder_layers d_model d_ff num_heads d_k d_v vocabulary_size max_positions".split()
-
-
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "size", ["num_layers", "num_decoder_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v", "vocabulary_size"]
+)
 @pytest.mark.parametrize("kind", ["packed", "run"])
 def test_sizes_are_refused_before_anything_is_allocated(small, tmp_path, size, kind):
     small.pack(tmp_path) if kind == "packed" else save_run(small, tmp_path)
     described = unsealed((tmp_path / "translator.json").read_text("utf-8"))
-    learned = {"positions": "learned"} if size == "max_positions" else {}
-    rewrite(tmp_path, model=described["model"] | {size: 10**9, **learned})
+    rewrite(tmp_path, model=described["model"] | {size: 10**9})
     began = time.monotonic()
     with pytest.raises(ValueError, match=r"translator\.json"):
         Translator.load(tmp_path)
     assert time.monotonic() - began < 1
+
+
+def test_learned_positions_are_counted_too(small, tmp_path):
+    small.pack(tmp_path)
+    described = unsealed((tmp_path / "translator.json").read_text("utf-8"))
+    rewrite(tmp_path, model=described["model"] | {"positions": "learned", "max_positions": 10**9})
+    with pytest.raises(ValueError, match=r"translator\.json"):
+        Translator.load(tmp_path)
 
 
 @pytest.mark.parametrize(
