@@ -65,6 +65,8 @@ document.addEventListener("click", ({ target }) => {
   viewer.className = "picture";
   viewer.append(target.cloneNode());
   viewer.addEventListener("click", () => viewer.close());
+  // The theme keeps Escape for its own search.
+  viewer.addEventListener("keydown", ({ key }) => key === "Escape" && viewer.close());
   viewer.addEventListener("close", () => viewer.remove());
   document.body.append(viewer);
   viewer.showModal();

@@ -13,7 +13,7 @@ from playwright.sync_api import BrowserContext
 pytestmark = pytest.mark.slow
 
 LAPTOP, PHONE = 1280, 390
-ROWS_ON_A_PHONE = 36  # outputs whose columns say more than a phone's width holds
+ROWS_ON_A_PHONE = 30  # outputs whose columns say more than a phone's width holds
 WIDE_ON_A_PHONE = 3  # charts whose words would run into each other: a search tree, the n-grams of a sentence, 27 places
 SMALLEST_LETTERS = 11  # pixels, in a chart
 SEEN = """() => {
@@ -86,3 +86,16 @@ def test_on_a_phone_only_code_and_what_is_read_in_columns_scroll(seen: dict[int,
 def test_the_letters_of_a_chart_can_be_read_on_a_phone(seen: dict[int, list[dict[str, Any]]]) -> None:
     small = [block for block in seen[PHONE] if block["kind"] == "chart" and block["letters"] < SMALLEST_LETTERS - 0.01]
     assert [(name, round(block["letters"], 1)) for name, block in zip(named(small), small, strict=True)] == []
+
+
+def test_a_picture_that_the_screen_makes_smaller_opens_at_its_size(context: BrowserContext, origins: dict[str, str]):
+    page = context.new_page()
+    opened(page, origins["http"] + "book/speed.html")
+    turned(page, "light", PHONE)
+    picture, viewer = page.locator(".cell_output img").first, page.locator("dialog.picture")
+    for close in (lambda: page.keyboard.press("Escape"), viewer.click):
+        picture.click()
+        assert viewer.locator("img").evaluate("image => image.clientWidth") > PHONE
+        close()
+        viewer.wait_for(state="detached")
+    page.close()
