@@ -90,7 +90,7 @@ lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` 
 	grep -vE '^(cuda|nvidia|triton)' _build/lock/all.txt > requirements-lock.txt
 	$(RESOLVE) --group grading --output-file requirements-grading-lock.txt
 
-bench: ## Measure this library beside its peers, in an environment of their own (15 minutes; ARGS="--tiny")
+bench: ## Measure this library beside its peers, in an environment of their own (half an hour; ARGS="--tiny")
 	@$(PYTHON) workshop/environment/make_env.py --bench
 	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
 
