@@ -1,4 +1,4 @@
-"""The same functions, faster. A test shows each one equal to its plain form, and each gains 5 % or more."""
+"""The same functions, faster. A test shows each one equal to its plain form, and each gains 5 % or more in bfloat16."""
 
 from typing import Any
 
