@@ -23,8 +23,8 @@ function lengths(result, part) {
 }
 
 /* The chart with its plot narrower by so many pixels, or nothing where that leaves a plot that says nothing. Cells that
-   become narrower than the numbers in them, of 7 pixels a letter, lose these; the table below has them. Panels have no
-   one width. */
+   become narrower than the numbers in them, of 7 pixels a letter, lose these and get outlines that stand out from the
+   card; the table below has the numbers. Panels have no one width. */
 function narrowed(spec, excess, result) {
   const isCell = ({ encoding, mark }) =>
     ["ordinal", "nominal"].includes(encoding?.x?.type) && (mark.type ?? mark) === "rect";
@@ -37,7 +37,9 @@ function narrowed(spec, excess, result) {
   const isNumber = ({ mark }) => (mark?.type ?? mark) === "text";
   const canLose = !spec.usermeta?.narrowest && spec.layer?.some(isNumber) && width >= NARROWEST_CELL * columns.length;
   if (width < least && !(columns.length && canLose)) return null;
-  const kept = width < least ? { layer: spec.layer.filter((layer) => !isNumber(layer)) } : {};
+  const outlined = (layer) => (isCell(layer) ? { ...layer, mark: { ...layer.mark, stroke: "#7b8794" } } : layer);
+  const bare = () => ({ layer: spec.layer.filter((layer) => !isNumber(layer)).map(outlined) });
+  const kept = width < least ? bare() : {};
   return { ...spec, ...kept, width: step ? { step: Math.floor(width / columns.length) } : width };
 }
 

@@ -58,7 +58,6 @@ CONTROLS = [
     ("positional_encoding", "Place pos:", "ArrowRight"),
     ("learning_rate", "Warm-up, steps:", "ArrowLeft"),
     ("learning_rate", "Highest rate, thousandths:", "ArrowUp"),
-    ("decoding", "α:", "ArrowRight"),
     ("decoding", "Beam width:", "ArrowRight"),
     ("embeddings", "with the factor", "Space"),
 ]

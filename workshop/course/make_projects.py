@@ -51,9 +51,9 @@ def write_bugs(folder: Path, bugs: list[Defect]) -> None:
 
 
 def copy_tests(folder: Path) -> None:
-    """The tests of these modules, as they lie in the repository."""
+    """The tests of these modules, as they lie in the repository, and what they import."""
     (folder / "paper").mkdir(parents=True, exist_ok=True)
-    for name in ("conftest.py", *(f"paper/test_{module}.py" for module in MODULES)):
+    for name in ("conftest.py", "paper/tiny_models.py", *(f"paper/test_{module}.py" for module in MODULES)):
         shutil.copy(ROOT / "tests" / name, folder / name)
 
 
