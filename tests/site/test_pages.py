@@ -2,6 +2,9 @@
 wide screen and on a phone, in the light and the dark scheme, from a server or from a file, which allows less, and on
 paper.
 
+Code and output are at most 80 columns wide, and nothing is cut beside both bars. On a phone text goes on below; code
+and rows of columns scroll, and a shadow says so; pictures and charts fit.
+
 A visit collects what there is to see; the tests read it. axe is in tests/site/vendor and is never served.
 """
 
@@ -57,7 +60,8 @@ PAPER = """() => {
 THINNED = """() => {
   const seen = new Set();
   for (const listing of document.querySelectorAll('pre')) {
-    for (const word of [...listing.querySelectorAll('span')].filter(word => !word.children.length)) {
+    for (const word of listing.querySelectorAll('span:not(.line, .tabular)')) {
+      if (word.children.length) continue;
       const kind = `${listing.parentElement.className} ${word.className}`;
       if (seen.has(kind)) word.replaceWith(word.textContent);
       seen.add(kind);
@@ -68,6 +72,13 @@ THINNED = """() => {
 # What axe cannot see: a text in a drawing on what lies behind it, and marks on their ground. Ratios of WCAG 2.2:
 # 1.4.3 for text, 1.4.11 for marks.
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
+BLOCKS = (ROOT / "tests" / "site" / "widths.js").read_text("utf-8")
+LAPTOP, PHONE = 1280, 390
+# What may scroll on a phone: outputs whose columns say more than its width holds, at most two on a page; charts whose
+# words would run into each other: a search tree, the n-grams of a sentence, 27 places.
+MANY_ROWS = {"book/attention_maps.html": 7, "book/variations.html": 6}
+WIDE_CHARTS = {"book/decoding.html": 1, "book/evaluation.html": 1, "book/variations.html": 1}
+SMALLEST_LETTERS = 11  # pixels, in a chart
 FRONT = (CHAPTERS[0], "search.html")
 FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")
 # Pages of each kind: for `make test`, from a server; the others are like these, and for `make test-deep`, from files.
@@ -90,6 +101,7 @@ class Visit:
     paper: dict[str, Any] = field(default_factory=dict)
     faint: dict[str, list[str]] = field(default_factory=dict)
     axe: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    blocks: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def look(page: Page, origin: str, visit: Visit) -> None:
@@ -100,22 +112,25 @@ def look(page: Page, origin: str, visit: Visit) -> None:
     opened(page, origin + visit.name)
     page.evaluate("document.fonts.ready.then(() => null)")
     visit.files = {file for file in files if not file.startswith(("data:", "blob:"))}
+    visit.blocks[LAPTOP] = page.evaluate(BLOCKS)
     page.evaluate(THINNED)
     unfolded(page)
-    visit.facts["light", 1280] = page.evaluate(FACTS)
+    visit.facts["light", LAPTOP] = page.evaluate(FACTS)
     visit.faint["light"] = page.evaluate(CONTRASTS)
-    visit.axe["light", 1280] = axe_findings(page)
+    visit.axe["light", LAPTOP] = axe_findings(page)
     if visit.name in CHAPTERS:
         page.set_viewport_size({"width": 665, "height": 1000})  # 176 mm at 96 pixels an inch
         page.emulate_media(media="print")
         visit.paper = page.evaluate(PAPER)
         page.emulate_media(media="screen")
-    turned(page, "dark", 390)
-    visit.facts["dark", 390] = page.evaluate(FACTS)
+    turned(page, "dark", PHONE)
+    page.wait_for_timeout(150)  # the boxes are marked a moment after
+    visit.blocks[PHONE] = page.evaluate(BLOCKS)
+    visit.facts["dark", PHONE] = page.evaluate(FACTS)
     visit.faint["dark"] = page.evaluate(CONTRASTS)
-    visit.axe["dark", 390] = axe_findings(page)
+    visit.axe["dark", PHONE] = axe_findings(page)
     # The colours of the bars around a page are those of every page.
-    for theme, width in (("light", 390), ("dark", 1280)) if visit.name in FRONT else ():
+    for theme, width in (("light", PHONE), ("dark", LAPTOP)) if visit.name in FRONT else ():
         turned(page, theme, width)
         visit.axe[theme, width] = axe_findings(page)
 
@@ -148,7 +163,7 @@ def assert_whole(facts: dict[str, Any], theme: str, width: int) -> None:
 
 def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
     assert visit.faults == []
-    assert list(visit.facts) == [("light", 1280), ("dark", 390)]
+    assert list(visit.facts) == [("light", LAPTOP), ("dark", PHONE)]
     for (theme, width), facts in visit.facts.items():
         assert_whole(facts, theme, width)
 
@@ -159,12 +174,38 @@ def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
 def test_a_page_opens_from_a_file_dark_and_narrow(page: Page, origins: dict[str, str], name: str) -> None:
     """Those that are visited from a server."""
     faults = recorded(page, origins["file"])
-    page.set_viewport_size({"width": 390, "height": 900})
+    page.set_viewport_size({"width": PHONE, "height": 900})
     opened(page, origins["file"] + name, "dark")
     page.evaluate(THINNED)
     unfolded(page)
-    assert_whole(page.evaluate(FACTS), "dark", 390)
+    assert_whole(page.evaluate(FACTS), "dark", PHONE)
     assert faults == []
+
+
+def named(blocks: list[dict[str, Any]]) -> list[str]:
+    return [f"{block['kind']}: {block['words']}" for block in blocks]
+
+
+def test_beside_both_bars_nothing_is_cut(visit: Visit) -> None:
+    assert named([block for block in visit.blocks[LAPTOP] if block["cut"]]) == []
+    if visit.name == "book/attention.html":
+        assert {block["kind"] for block in visit.blocks[LAPTOP]} == {"code", "output", "picture", "chart"}
+
+
+def test_on_a_phone_only_code_and_what_is_read_in_columns_scroll(visit: Visit) -> None:
+    cut = [block for block in visit.blocks[PHONE] if block["cut"]]
+    assert named([block for block in cut if block["kind"] == "picture"]) == []
+    assert named([block for block in cut if block["kind"] == "output" and not block["rows"]]) == []
+    assert named([block for block in cut if not block["shadow"]]) == [], "nothing says that it goes on"
+    for kind, most in (("output", MANY_ROWS.get(visit.name, 2)), ("chart", WIDE_CHARTS.get(visit.name, 0))):
+        wide = named([block for block in cut if block["kind"] == kind])
+        assert len(wide) <= most, wide
+
+
+def test_the_letters_of_a_chart_can_be_read_on_a_phone(visit: Visit) -> None:
+    charts = [block for block in visit.blocks[PHONE] if block["kind"] == "chart"]
+    small = [block for block in charts if block["letters"] < SMALLEST_LETTERS - 0.01]
+    assert [(name, round(block["letters"], 1)) for name, block in zip(named(small), small, strict=True)] == []
 
 
 def test_charts_and_listings_are_legible(visit: Visit) -> None:

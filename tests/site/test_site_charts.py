@@ -1,7 +1,7 @@
 """The charts of the built site: in both schemes, worked by keys, with their numbers in a table and a file.
 
-How they stand out from their ground is tested with axe, in test_pages.py, and how they fit a phone in test_widths.py:
-the pages are open there anyway.
+How they stand out from their ground and how they fit a phone is tested in test_pages.py: the pages are open there
+anyway.
 """
 
 import csv

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import API, CHAPTERS, ROOT, Links, choose, recorded, unavailable
+from browser import API, CHAPTERS, ROOT, Links, choose, opened, recorded, unavailable
 from PIL import Image
 from playwright.sync_api import Page
 
@@ -210,3 +210,14 @@ def test_search_finds_a_chapter_without_a_network(page: Page, origins: dict[str,
     assert "/book/label_smoothing.html" in page.url
     # From files a browser gives scripts no text of other pages: the results come without excerpts, and it says so.
     assert [fault for fault in faults if kind == "http" or "another host" in fault] == []
+
+
+def test_a_picture_that_the_screen_makes_smaller_opens_at_its_size(page: Page, origins: dict[str, str]) -> None:
+    page.set_viewport_size({"width": 390, "height": 900})
+    opened(page, origins["http"] + "book/speed.html")
+    picture, viewer = page.locator(".cell_output img").first, page.locator("dialog.picture")
+    for close in (lambda: page.keyboard.press("Escape"), viewer.click):
+        picture.click()
+        assert viewer.locator("img").evaluate("image => image.clientWidth") > 390
+        close()
+        viewer.wait_for(state="detached")
