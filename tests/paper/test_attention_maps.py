@@ -70,13 +70,6 @@ def test_each_weight_stands_at_its_own_tokens(looks_by_position):
     assert looked["decoder.1.self", 1, "seven → <eos>"] == "forty"
 
 
-def test_no_row_of_the_decoder_names_as_key_what_it_is_about_to_choose():
-    steps, inputs = attention_axes("decoder.0.self", SOURCE, WRITTEN)
-    assert [f"{key} → {chosen}" for key, chosen in zip(inputs, WRITTEN, strict=True)] == steps == STEPS
-    assert attention_axes("encoder.1.self", SOURCE, WRITTEN) == (SOURCE, SOURCE)
-    assert attention_axes("decoder.1.cross", SOURCE, WRITTEN) == (STEPS, SOURCE)
-
-
 @pytest.mark.parametrize("name", ["decoder.cross", "encoder.0.cross", "cross", ""])
 def test_an_unknown_name_is_refused(name):
     with pytest.raises(ValueError, match="record_attention"):

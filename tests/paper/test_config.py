@@ -10,60 +10,39 @@ from transformer_lib.decoding import Hypothesis
 from transformer_lib.run.run_config import RunConfig
 from transformer_lib.training import StepRecord
 
-
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"d_model": 7}, "d_model"),
-        ({"num_heads": 0}, "num_heads"),
-        ({"d_k": -3}, "d_k"),
-        ({"d_ff": 2.5}, "d_ff"),
-        ({"d_ff": np.int64(8)}, "d_ff"),
-        ({"num_layers": True}, "num_layers"),
-        ({"num_decoder_layers": 0}, "num_decoder_layers"),
-        ({"vocabulary_size": 0}, "vocabulary_size"),
-        ({"source_vocabulary_size": 0}, "source_vocabulary_size"),
-        ({"p_drop": 1.0}, "p_drop"),
-        ({"p_drop": -0.1}, "p_drop"),
-        ({"norm_order": "before"}, "norm_order"),
-        ({"positions": "rotary"}, "positions"),
-        ({"activation": "tanh"}, "activation"),
-        ({"eos_id": 100}, "eos_id"),
-        ({"p_drop": "x"}, "p_drop"),
-        ({"pad_id": 0.5}, "pad_id"),
-        ({"pad_id": False}, "pad_id"),
-        ({"attention_bias": "no"}, "attention_bias"),
-        ({"bos_id": 2}, "eos_id"),
-    ],
-)
-@pytest.mark.usefixtures("unchecked")
-def test_a_bad_model_setting_is_named_with_its_limit(setting, message):
-    with pytest.raises(ValueError, match=message):
-        TransformerConfig(**{"vocabulary_size": 100} | setting)
+BAD = {
+    TransformerConfig: {
+        "d_model": [7],
+        **{name: [0] for name in ("num_heads", "num_decoder_layers", "vocabulary_size", "source_vocabulary_size")},
+        "num_layers": [0, True],
+        "d_k": [-3],
+        "d_ff": [2.5, np.int64(8)],
+        "p_drop": [1.0, -0.1, "x"],
+        **{"norm_order": ["before"], "positions": ["rotary"], "activation": ["tanh"], "attention_bias": ["no"]},
+        "pad_id": [0.5, False],
+        "eos_id": [100, 1],  # beyond the vocabulary; that of <bos>
+    },
+    TrainingConfig: {
+        **{"batch_tokens": [0], "accumulate": [0]},
+        "epsilon_ls": [1.0, -0.1],
+        "epsilon": [0.0, "x"],
+        "rate_factor": [0, float("inf")],
+        "seed": ["a", True, -1, 2**32],
+        **{"precision": ["fp8"], "max_grad_norm": [0], "compile": [1]},
+    },
+}
 
 
 @pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ({"accumulate": 0}, "accumulate"),
-        ({"epsilon_ls": 1.0}, "epsilon_ls"),
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": "x"}, "epsilon"),
-        ({"rate_factor": 0}, "rate_factor"),
-        ({"rate_factor": float("inf")}, "rate_factor"),
-        ({"seed": "a"}, "seed"),
-        ({"seed": True}, "seed"),
-        ({"seed": -1}, "seed"),
-        ({"seed": 2**32}, "seed"),
-        ({"precision": "fp8"}, "precision"),
-        ({"max_grad_norm": 0}, "max_grad_norm"),
-        ({"compile": 1}, "compile"),
-    ],
+    ("kind", "name", "value"),
+    [(kind, name, value) for kind, bad in BAD.items() for name, values in bad.items() for value in values],
 )
 @pytest.mark.usefixtures("unchecked")
-def test_a_bad_training_setting_is_named_with_its_limit(setting, message):
-    with pytest.raises(ValueError, match=message):
-        TrainingConfig(**setting)
+def test_a_bad_setting_is_named(kind, name, value):
+    fine = {"vocabulary_size": 100} if kind is TransformerConfig else {}
+    assert kind(**fine)
+    with pytest.raises(ValueError, match=name):
+        kind(**fine | {name: value})
 
 
 def test_an_unknown_key_is_named_with_the_nearest_known_one():

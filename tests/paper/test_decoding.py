@@ -8,7 +8,6 @@ from tiny_models import SOURCE, TINY, VARIANTS, model
 from transformer_lib import beam_search, greedy_decode, record_attention, reference
 from transformer_lib.cache import DecoderCache, start_decoding
 from transformer_lib.decoding import beam_hypotheses, hypothesis_attention, length_penalty
-from transformer_lib.transformer import evaluation_mode
 
 ROLES = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
 
@@ -74,32 +73,22 @@ def test_beam_search_equals_the_loops(beam_size, alpha, limit, changes):
 
 
 @pytest.mark.paper("decode")
-def test_a_beam_goes_on_while_a_candidate_that_is_open_scores_better():
-    m = model(tied_output=False, output_bias=True)
-    with torch.no_grad():  # token 3 is always the likeliest, <eos> the next: short candidates end first
-        m.own_output_embedding.weight.zero_()
-        m.output_bias.zero_()
-        m.output_bias[3], m.output_bias[2] = 3.0, 1.5
-    found = beam_hypotheses(m, SOURCE[:1], beam_size=2, alpha=1.5, max_length=9)[0]
-    with torch.no_grad():
-        expected = reference.beam_search(step_log_probabilities(m, 0), 1, 2, 0, 2, 1.5, 9)
-    assert [h.tokens for h in found] == [tokens for _, tokens in expected]
-    assert found[0].tokens == [3] * 9
-
-
-@pytest.mark.paper("decode")
 @pytest.mark.parametrize(
-    ("of_eos", "of_3", "limit"),
-    [(0.45, 0.5, 3), (0.5, 0.45, 4)],  # goes on: better than the worst that ended; stops: a longer one would be better
+    ("of_eos", "of_3", "alpha", "limit"),
+    [
+        (0.14, 0.64, 1.5, 9),  # short candidates end first, and the longest is the best
+        (0.45, 0.5, 3.0, 3),  # goes on: better than the worst that ended
+        (0.5, 0.45, 3.0, 4),  # stops: a longer one would be better
+    ],
 )
-def test_the_list_of_a_beam_ends_where_no_open_candidate_beats_its_last(of_eos, of_3, limit):
+def test_a_beam_goes_on_while_a_candidate_that_is_open_scores_better(of_eos, of_3, alpha, limit):
     m = model(tied_output=False, output_bias=True)
-    with torch.no_grad():
+    with torch.no_grad():  # each token has the same probability at every step
         m.own_output_embedding.weight.zero_()
-        m.output_bias.fill_(0.05 / 9).log_()
+        m.output_bias.fill_((1 - of_eos - of_3) / 9).log_()
         m.output_bias[2], m.output_bias[3] = np.log(of_eos), np.log(of_3)
-        found = beam_hypotheses(m, SOURCE[:1], 2, 3.0, limit)[0]
-        expected = reference.beam_search(step_log_probabilities(m, 0), 1, 2, 0, 2, 3.0, limit)
+        found = beam_hypotheses(m, SOURCE[:1], 2, alpha, limit)[0]
+        expected = reference.beam_search(step_log_probabilities(m, 0), 1, 2, 0, 2, alpha, limit)
     assert [h.tokens for h in found] == [tokens for _, tokens in expected]
 
 
@@ -179,8 +168,10 @@ def test_learned_positions_end_the_sentence_at_the_table():
 
 def test_decoding_switches_dropout_off_and_on_again():
     m = model().train()
+    m.encoder.eval()  # a part that is not to be trained
+    before = [part.training for part in m.modules()]
     assert torch.equal(greedy_decode(m, SOURCE, 5), greedy_decode(m, SOURCE, 5))
-    assert m.training
+    assert [part.training for part in m.modules()] == before
 
 
 def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
@@ -192,7 +183,7 @@ def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
         for token in (1, 6, 3):
             cache.next_logits(torch.tensor([[token]]))
             steps.append({name: weight.clone() for name, weight in weights.items()})
-    found = hypothesis_attention(m.train(), source, [6, 3, 2])
+    found = hypothesis_attention(m.train(), source, torch.tensor([6, 3, 2]))  # as greedy decoding gives them
     assert m.training
     assert set(found) == {f"{name[0]}.{i}.{name[1]}" for i in (0, 1) for name in ROLES}
     for i, step in enumerate(steps):
@@ -243,22 +234,6 @@ def test_a_search_ends_when_nothing_open_can_be_better(beam_size, monkeypatch):
     monkeypatch.setattr(DecoderCache, "next_logits", lambda *arguments: steps.append(1) or next_logits(*arguments))
     assert [len(found) for found in beam_hypotheses(m, SOURCE, beam_size, alpha=0.0)] == [beam_size] * len(SOURCE)
     assert len(steps) == (1 if beam_size == 1 else 2)  # <eos>, then two others with <eos> behind them
-
-
-def test_each_part_is_in_evaluation_or_training_again_as_it_was():
-    m = model().train()
-    m.encoder.eval()  # a part that is not to be trained
-    before = [part.training for part in m.modules()]
-    with evaluation_mode(m):
-        assert not any(part.training for part in m.modules())
-    assert [part.training for part in m.modules()] == before
-
-
-def test_the_weights_of_a_row_of_greedy_decoding_are_those_of_its_tokens():
-    m = model()
-    row = greedy_decode(m, SOURCE[:1], 5)[0]
-    found, expected = (hypothesis_attention(m, SOURCE[:1], tokens) for tokens in (row, row.tolist()))
-    assert all(torch.equal(weights, expected[name]) for name, weights in found.items())
 
 
 @pytest.mark.paper("decode")

@@ -1,15 +1,13 @@
-import json
 import math
 import random
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
 
 from transformer_lib import Transformer, TransformerConfig, evaluation, reference
-from transformer_lib.data import load_pairs, make_batch, token_batches
+from transformer_lib.data import make_batch
 from transformer_lib.evaluation import bleu, bleu_tokenization, chrf, exact_match, paired_bootstrap, perplexity
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
@@ -114,20 +112,6 @@ def test_a_paired_bootstrap_tells_a_real_gain_from_chance():
     assert paired_bootstrap(worse, list(worse), references, draws=50) == (0.0, 1.0)
 
 
-@pytest.mark.usefixtures("multi30k")
-def test_bleu_equals_that_of_torchtext_0_18():
-    recorded = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))["bleu"]
-    references = [english.lower().split() for _, english in load_pairs("multi30k", "test_2016_flickr", "de", "en")]
-    damaged = {
-        "identity": references,
-        "every_7th_token_dropped": [[t for i, t in enumerate(r) if i % 7 != 6] for r in references],
-        "first_token_repeated": [[r[0], *r] for r in references],
-    }
-    for name, hypotheses in damaged.items():
-        score, *_ = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in references], tokenize="none")
-        assert score / 100 == pytest.approx(recorded[name], abs=1e-6)
-
-
 def test_exact_match_is_the_fraction_of_equal_lines():
     assert exact_match(["a", "b", "c ", "d"], ["a", "b", "c", "D"]) == 0.5
 
@@ -148,11 +132,13 @@ def test_perplexity_is_exp_of_the_mean_cross_entropy_over_all_real_tokens():
     assert model.training
 
 
-def test_a_model_past_all_measure_is_infinitely_perplexed():
+# By 1e5: logits tens of thousands of nats apart.
+@pytest.mark.parametrize(("factor", "expected"), [(1e5, math.inf), (math.nan, math.nan)])
+def test_the_perplexity_of_a_model_past_all_measure_is_no_finite_number(factor, expected):
     model = Transformer(TINY)
     with torch.no_grad():
-        model.embedding.weight *= 1e5  # logits tens of thousands of nats apart
-    assert perplexity(model, [make_batch([([3], [4, 7])])]) == math.inf
+        model.embedding.weight *= factor
+    assert perplexity(model, [make_batch([([3], [4, 7])])]) == pytest.approx(expected, nan_ok=True)
 
 
 @pytest.mark.parametrize("score", [bleu, chrf, exact_match, lambda said, wanted: paired_bootstrap(said, said, wanted)])
@@ -171,9 +157,3 @@ def test_without_sacrebleu_the_message_names_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     with pytest.raises(ImportError, match="sacrebleu"):
         bleu(["a"], ["a"])
-
-
-def test_the_perplexity_of_weights_that_are_no_numbers_is_no_number():
-    model = Transformer(TransformerConfig(vocabulary_size=9, num_layers=1, d_model=4, d_ff=4, num_heads=1))
-    model.embedding.weight.data.fill_(math.nan)
-    assert math.isnan(perplexity(model, token_batches([([3], [4])], 9)))
