@@ -15,6 +15,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,11 +88,18 @@ class Lecture:
 
     def __init__(self, page: Page, plain: Plain, executed: NotebookNode):
         self.page, self.plain = page, plain
-        code = (block for block in page.blocks if block.name == "code-cell")
-        cells = (cell for cell in executed.cells if cell.cell_type == "code")
-        self.cells = {block.line: cell for block, cell in zip(code, cells, strict=True)}
+        cells = iter(executed.cells)
+        code = (block for block in page.outside("solution") if block.name == "code-cell")
+        self.cells = {block.line: self.executed(block, cells) for block in code}
         self.heading, self.words = page.title, ""
         self.slides: list[Slide] = []
+
+    def executed(self, block: Block, cells: Iterator[NotebookNode]) -> NotebookNode:
+        """The next cell with this code; those of solutions, which not every site has, are passed over."""
+        for cell in cells:
+            if cell.source.strip("\n") == block.text.strip("\n"):
+                return cell
+        raise ValueError(f"{self.page.path.name}:{block.line}: not as it was executed; run `make book` again")
 
     def make(self) -> list[Slide]:
         self.slides.append(self.opening())
