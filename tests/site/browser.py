@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page
+from torch import Tensor, tensor
 
 from workshop.site.book_index import pages_in_order
 from workshop.site.chromium import SETTLED
@@ -22,9 +23,21 @@ CHAPTERS = [path.relative_to(ROOT).with_suffix(".html").as_posix() for path in p
 API = ["book/literature.html", "book/api.html", "book/api_tools.html"]  # pages without cells, so without a notebook
 PAGES = [*CHAPTERS, *API, "search.html", "genindex.html"]
 DRAWN_IN = "theme => [...document.querySelectorAll('.vega-chart')].every(chart => chart.dataset.drawn === theme)"
+# The boxes that hide a part are marked when the page has been laid out anew.
+LAID_OUT = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+# The charts are drawn for a new width a moment after it, and once more, for good, when their mark is taken away.
+FITTED = "() => typeof drawnWidth === 'undefined' || drawnWidth === innerWidth"
+TURN = """theme => {
+  document.querySelectorAll('.vega-chart').forEach(chart => { delete chart.dataset.drawn; });
+  document.documentElement.dataset.theme = theme;
+}"""
 AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")  # never served
 FINDINGS = """async selector => (await axe.run(selector ?? document, {resultTypes: ['violations'], preload: false}))
   .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))"""
+TRANSLATED = """() => {
+  const text = document.querySelector('.live-translation').textContent;
+  return text && !text.endsWith('…');
+}"""
 # A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
   document.getAnimations().filter(one => one.effect.getComputedTiming().endTime < 1e6).map(one => one.finished))])"""
@@ -114,12 +127,34 @@ def unfolded(page: Page) -> None:
 
 def turned(page: Page, theme: str, width: int) -> None:
     """The same page in another theme and width, as a reader's own switch does it, with its charts drawn anew."""
-    page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
     page.set_viewport_size({"width": width, "height": 900})
+    page.wait_for_function(FITTED)
+    page.evaluate(TURN, theme)
     page.wait_for_function(DRAWN_IN, arg=theme)
-    if page.locator(".vega-chart").count():
-        page.wait_for_timeout(400)  # charts are fitted to a new width a moment after it
+    page.evaluate(LAID_OUT)
     page.evaluate(TRANSITIONS)
+
+
+def load_translator(page: Page) -> None:
+    """Press the button of the page `live` and wait for the translator."""
+    page.click(".live-load button")
+    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+
+
+def translated(page: Page, text: str | None = None) -> str:
+    """What the page `live` writes for this text, or for the one that stands there."""
+    if text is not None:
+        page.fill("#live-text", text)
+    page.evaluate("document.querySelector('.live-translation').textContent = ''")  # that of the text before
+    page.click(".live-text [type=submit]")
+    page.wait_for_function(TRANSLATED)
+    return page.inner_text(".live-translation")
+
+
+def assert_map_shows(page: Page, weights: Tensor) -> None:
+    """In every cell of the large map stands a weight in percent."""
+    cells = page.eval_on_selector_all(".live-large tbody td", "cells => cells.map(cell => Number(cell.textContent))")
+    assert tensor(cells).view(weights.shape).sub(100 * weights).abs().max() <= 0.51
 
 
 def thinned(page: Page, part: str) -> None:

@@ -25,6 +25,12 @@ SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></sc
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def document(*children: nodes.Node) -> nodes.document:
+    tree = new_document("page", get_default_settings())
+    tree.extend(children)
+    return tree
+
+
 def png(pixels: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG")
@@ -45,9 +51,9 @@ def cell(*kinds: str, tags: str = "") -> nodes.container:
 
 
 def test_folded_code_says_what_it_makes() -> None:
-    tree = new_document("page", get_default_settings())
-    tree += [cell("image/png", "text/plain"), cell("application/vnd.vegalite.v6+json"), cell("text/plain"), cell()]
-    tree += [cell("text/plain", tags="tag_check"), nodes.container(hide_mode="output", prompt_show="as it was")]
+    cells = cell("image/png", "text/plain"), cell("application/vnd.vegalite.v6+json"), cell("text/plain"), cell()
+    other = nodes.container(hide_mode="output", prompt_show="as it was")
+    tree = document(*cells, cell("text/plain", tags="tag_check"), other)
     book_folds.name_folds(None, tree)  # type: ignore[arg-type]
     said = [part["prompt_show"] for part in tree.findall(nodes.container) if "prompt_show" in part]
     whats = ["figure", "figure", "output", "step", "check"]
@@ -55,7 +61,7 @@ def test_folded_code_says_what_it_makes() -> None:
 
 
 def test_a_wrong_answer_folds_to_its_mistake() -> None:
-    tree = new_document("page", get_default_settings())
+    tree = document()
     sources = "w = 1  # (n, d)\nx = 3  # doubles the b\ny = 1  # not this", "x = '#AT#'"
     for source in sources:
         folded = nodes.container(hide_mode="all", classes=["cell", "tag_wrong-answer"])
@@ -83,8 +89,7 @@ def test_a_wrong_answer_folds_to_its_mistake() -> None:
     ],
 )
 def test_what_a_cell_prints_folds_line_by_line_but_rows_of_columns_do_not(text: str, kinds: str) -> None:
-    tree = new_document("page", get_default_settings())
-    tree += nodes.literal_block(text, text, classes=["output", "stream"])
+    tree = document(nodes.literal_block(text, text, classes=["output", "stream"]))
     book_outputs.fold_outputs(None, tree, "page")  # type: ignore[arg-type]
     [made] = tree.findall(nodes.raw)
     lines = re.findall(r'<span class="(\w+)">(.*?)\n</span>', made.astext())
@@ -94,8 +99,8 @@ def test_what_a_cell_prints_folds_line_by_line_but_rows_of_columns_do_not(text: 
 
 
 def test_code_and_coloured_errors_are_no_printed_text() -> None:
-    tree = new_document("page", get_default_settings())
-    tree += [nodes.literal_block("", "x = 1"), nodes.literal_block("", "\x1b[31mno", classes=["output", "stream"])]
+    error = nodes.literal_block("", "\x1b[31mno", classes=["output", "stream"])
+    tree = document(nodes.literal_block("", "x = 1"), error)
     book_outputs.fold_outputs(None, tree, "page")  # type: ignore[arg-type]
     assert not list(tree.findall(nodes.raw))
 
@@ -115,9 +120,8 @@ def test_code_and_coloured_errors_are_no_printed_text() -> None:
     ],
 )
 def test_german_words_say_that_they_are_german(text: str, german: list[str]) -> None:
-    tree = new_document("page", get_default_settings())
     emphasis = nodes.emphasis("", text)
-    tree += [nodes.paragraph("", "", emphasis), nodes.literal_block(text, text), nodes.math("", text)]
+    tree = document(nodes.paragraph("", "", emphasis), nodes.literal_block(text, text), nodes.math("", text))
     book_languages.mark_german(None, tree, "page")  # type: ignore[arg-type]
     assert [part.astext() for part in tree.findall(nodes.inline)] == german
     assert emphasis.astext() == text
@@ -126,8 +130,7 @@ def test_german_words_say_that_they_are_german(text: str, german: list[str]) -> 
 
 
 def test_code_in_a_line_says_that_its_words_are_german() -> None:
-    tree = new_document("page", get_default_settings())
-    tree += nodes.paragraph("", "", nodes.literal("", "sieben"), nodes.literal("", "seven"))
+    tree = document(nodes.paragraph("", "", nodes.literal("", "sieben"), nodes.literal("", "seven")))
     book_languages.mark_german(None, tree, "page")  # type: ignore[arg-type]
     assert [part["classes"] for part in tree.findall(nodes.literal)] == [["language-de"], []]
 
@@ -199,11 +202,10 @@ def test_short_formulas_become_text(tex: str, text: str) -> None:
 
 
 def test_a_description_comes_from_the_question_box() -> None:
-    tree = new_document("page.md", get_default_settings())
     able = nodes.paragraph("", "", nodes.strong("", "You will be able to"), nodes.Text(" divide by "))
     able += nodes.math("", r"\sqrt{d_k}")
     box = nodes.admonition("", nodes.title("", "Why divide?"), able, classes=["question"])
-    tree += [nodes.paragraph("", "Something else."), box]
+    tree = document(nodes.paragraph("", "Something else."), box)
     assert book_head.description_of(tree) == "Why divide? Divide by √d_k"
 
 

@@ -127,14 +127,6 @@ def test_scores_weights_and_outputs_of_each_attention_are_equation_1(model):
         torch.testing.assert_close(bound["weights @ value"], kernel)
 
 
-def test_the_memory_and_the_logits_are_those_of_the_model(model):
-    (given, _bound) = next(frames_of("Transformer.decode"))
-    assert same(given["memory"], model.encode(sentence().source))
-    logits = trace().tensors[trace().steps[-1].values["return"]]
-    torch.testing.assert_close(logits, run(model))
-    assert chapter()["tokenizer"].tokens([int(logits[0, 0].argmax())]) == ["sieben"]
-
-
 def test_the_page_gets_each_number_to_four_digits(page):
     assert DIGITS == 4
     assert len(page["tensors"]) == len(trace().tensors)

@@ -124,7 +124,6 @@ def look(page: Page, origin: str, visit: Visit) -> None:
         visit.paper = page.evaluate(PAPER)
         page.emulate_media(media="screen")
     turned(page, "dark", PHONE)
-    page.wait_for_timeout(150)  # the boxes are marked a moment after
     visit.blocks[PHONE] = page.evaluate(BLOCKS)
     visit.facts["dark", PHONE] = page.evaluate(FACTS)
     visit.faint["dark"] = page.evaluate(CONTRASTS)

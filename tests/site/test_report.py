@@ -119,20 +119,6 @@ def test_a_workflow_may_write_only_where_its_job_says_so() -> None:
         assert {key for key, value in allowed.items() if value == "write"} <= {"issues"}, name
 
 
-def test_a_workflow_uses_commands_and_files_that_exist() -> None:
-    goals = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    for name, workflow in workflows().items():
-        for job in workflow["jobs"].values():
-            for step in job["steps"]:
-                if (action := step.get("uses", "")).startswith("./"):
-                    assert (ROOT / action / "action.yml").is_file(), name
-                script = step.get("run", "")
-                for line in re.findall(r"^\s*make ([a-z -]+?)(?: [A-Z]+=.*)?$", script, re.MULTILINE):
-                    assert set(line.split()) <= goals, f"{name}: make {line}"
-                for module in re.findall(r"python3? -m (workshop[\w.]+)", script):
-                    assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{name}: {module}"
-
-
 # Document, what it names (a file, and perhaps a function of it), the folder of the file, how many at least.
 NAMED = [
     ("ACCESSIBILITY.md", r"`(test_\w+\.py)(?:::(\w+))?`", "tests/site", 16),

@@ -52,11 +52,7 @@ def test_the_menus_open_by_pointer_and_by_keyboard(page: Page, origins: dict[str
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [
-        ("live", "translator"),
-        ("encoder_decoder", "stepper"),
-        *((name, "training") for name in ("index", "training", "common_mistakes")),
-    ],
+    [("live", "translator"), ("encoder_decoder", "stepper"), ("index", "training"), ("common_mistakes", "training")],
 )
 def test_a_place_that_computes_says_what_it_needs_and_shows_no_button(
     page: Page, origins: dict[str, str], name: str, place: str
