@@ -106,12 +106,17 @@ def opened(page: Page, url: str, theme: str = "light") -> None:
 
 
 @contextmanager
-def visited(context: BrowserContext, origin: str, name: str) -> Iterator[Page]:
-    """A page of the book before anything is pressed. When it is left, nothing must have gone wrong on it."""
+def visited(context: BrowserContext, origin: str, name: str, slowly: bool = False) -> Iterator[Page]:
+    """A page of the book before anything is pressed. When it is left, nothing must have gone wrong on it.
+
+    Not `slowly`, it makes no pauses between the tokens that it writes, as for a reader who wants no motion.
+    """
     page = context.new_page()
+    page.emulate_media(reduced_motion="no-preference" if slowly else "reduce")
     faults = recorded(page, origin)
     choose(page, "light")
     page.goto(f"{origin}book/{name}.html", wait_until="load")
+    page.emulate_media(reduced_motion="no-preference")  # the script has read it
     yield page
     page.close()
     assert faults == []

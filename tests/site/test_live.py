@@ -411,7 +411,7 @@ def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: 
 
 
 def test_it_works_from_a_file_too(context: BrowserContext, origins: dict[str, str]) -> None:
-    with visited(context, origins["file"], "live") as page:
+    with visited(context, origins["file"], "live", slowly=True) as page:
         load_translator(page)
         assert translated(page) == "sieben und vierzig"
         page.click(".live-surgery summary")

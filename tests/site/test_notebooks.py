@@ -462,19 +462,6 @@ def test_changed_missing_and_left_over_notebooks_are_named(tmp_path: Path) -> No
     assert found == ["a.ipynb is out of step", "b.ipynb is missing", "c.ipynb belongs to no chapter"]
 
 
-def test_no_solution_reaches_a_student(students: dict[str, str]) -> None:
-    """No long line that a chapter has in its solutions alone stands in the student's notebook."""
-    for path in pages_in_order(ROOT):
-        inside, lines = False, {True: set(), False: set()}
-        for block in read_page(path).blocks:
-            inside = inside or block.name == "solution-start"
-            lines[inside] |= {line.strip() for line in block.body if len(line) > 40}
-            inside = inside and block.name != "solution-end"
-        cells = json.loads(students[f"{path.stem}.ipynb"])["cells"]
-        given = {line.strip() for cell in cells for line in cell["source"].splitlines()}
-        assert given & (lines[True] - lines[False]) == set(), path.name
-
-
 def test_no_notebook_reads_a_file_that_colab_has_not():
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         cells = json.loads(path.read_text("utf-8"))["cells"]

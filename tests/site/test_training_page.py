@@ -48,6 +48,14 @@ def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
         yield page
 
 
+@pytest.fixture(scope="module")
+def bench(loaded: Page) -> Page:
+    """The same page with a training of its own, paused."""
+    begun(loaded)
+    paused(loaded)
+    return loaded
+
+
 def test_each_loss_is_the_librarys_for_the_same_batches(loaded: Page) -> None:
     found: dict[str, Any] = loaded.evaluate(
         """async () => {
@@ -158,16 +166,12 @@ def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(context: BrowserContex
         (".live-own", "\n".join(f"a{i} b{i} = c{i}" for i in range(6)), "18 new words; there is room for 16"),
     ],
 )
-def test_what_it_cannot_learn_from_it_says(loaded: Page, field: str, typed: str, message: str) -> None:
-    if not loaded.is_visible(".live-bench"):
-        begun(loaded)
-        paused(loaded)
-    before = loaded.input_value(field)
-    loaded.fill(field, typed)
-    loaded.click(".live-choices button")
-    loaded.wait_for_function("document.querySelector('.live-problem').textContent")
-    assert message in loaded.inner_text(".live-problem")
-    loaded.fill(field, before)
+def test_what_it_cannot_learn_from_it_says(bench: Page, field: str, typed: str, message: str) -> None:
+    before = bench.input_value(field)
+    bench.fill(field, typed)
+    bench.click(".live-choices button")
+    bench.wait_for_selector(f".live-problem:has-text('{message}')")
+    bench.fill(field, before)
 
 
 @pytest.mark.deep
@@ -186,9 +190,6 @@ def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origi
         assert float(healthy) > 0 < float(broken) != float(healthy)
 
 
-def test_axe_finds_nothing(loaded: Page) -> None:
-    if not loaded.is_visible(".live-bench"):
-        begun(loaded)
-        paused(loaded)
-    thinned(loaded, "#live-training")
-    assert axe_findings(loaded, "#live-training") == []
+def test_axe_finds_nothing(bench: Page) -> None:
+    thinned(bench, "#live-training")
+    assert axe_findings(bench, "#live-training") == []
