@@ -2,7 +2,6 @@
 
     python -m workshop.site.colab_check [notebooks/attention.ipynb …]   the versions of Colab, the lower bounds
     ... --bounds newest                                                 the newest that there are
-    ... --python python3.13 --bounds newest                             under another Python
     ... --here                                                          in this very environment, such as Colab's image
 
 The notebooks stay unchanged. git alone is told, by its environment variables, to read the public address from this
@@ -62,9 +61,9 @@ for name in sys.argv[1:]:
 """
 
 
-def fresh_environment(bounds: str, python: str) -> Path:
+def fresh_environment(bounds: str) -> Path:
     """The interpreter of a virtual environment with the packages that a host of notebooks brings."""
-    folder = ROOT / "_build" / "colab" / f"{bounds}-{Path(python).name}"
+    folder = ROOT / "_build" / "colab" / bounds
     interpreter = folder / "bin" / "python"
     complete = folder / "complete"
     wanted = [f"{name}=={number}" for name, number in COLAB.items()]
@@ -73,7 +72,7 @@ def fresh_environment(bounds: str, python: str) -> Path:
         wanted = [f"torch=={COLAB['torch']}" if name == "torch" else name for name in COLAB]
     known = complete.exists() and complete.read_text("utf-8").split() == wanted
     if not known:
-        subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
     if not known or bounds == "newest":  # newer versions may have appeared
         Environment.pip_of(interpreter, "install", "--quiet", "--upgrade", *wanted)
         complete.write_text("\n".join(wanted), "utf-8")
@@ -143,14 +142,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: all of notebooks/")
     parser.add_argument("--bounds", choices=["colab", "newest"], default="colab", help="which versions to meet")
-    parser.add_argument("--python", default=sys.executable, help="the interpreter to run under (default: this one)")
     parser.add_argument("--here", action="store_true", help="run in the environment of this interpreter")
     arguments = parser.parse_args()
     chosen = arguments.notebooks or sorted((ROOT / "notebooks").glob("*.ipynb"))
     if arguments.here and is_editable():
         parser.error("--here would take the editable package out of this environment; leave it out, or use another one")
     here = Path(sys.executable)
-    environment = Environment(here if arguments.here else fresh_environment(arguments.bounds, arguments.python))
+    environment = Environment(here if arguments.here else fresh_environment(arguments.bounds))
     print(f"{'here' if arguments.here else arguments.bounds}: {', '.join(environment.versions)}", flush=True)
     results = [run(path.resolve(), environment) for path in chosen]
     print(f"{sum(results)} of {len(results)} notebooks passed")

@@ -28,7 +28,7 @@ from playwright.sync_api import BrowserContext, sync_playwright
 
 from workshop.site.address import configured
 from workshop.site.chromium import ARGUMENTS, find_browser
-from workshop.site.make_pdf import chapters_in_order, chosen_site, offer_file, open_chapter
+from workshop.site.make_pdf import built_site, chapters_in_order, offer_file, open_chapter
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "the-executable-transformer.epub"
@@ -210,7 +210,7 @@ def validated(path: Path) -> str:
 
 
 def main() -> None:
-    site = chosen_site(__doc__ or "")
+    site = built_site(__doc__ or "")
     start = time.monotonic()
     chapters = make(site, ROOT / "_toc.yml", description(), site / NAME)
     offer_file(site, NAME, MARKER, "Whole book (.epub)", 'Or as an <a href="{address}" download>e-book (EPUB)</a>.')

@@ -182,18 +182,16 @@ def offer_file(site: Path, name: str, marker: str, label: str, words: str) -> No
             file.write_text(offered, "utf-8")
 
 
-def chosen_site(about: str) -> Path:
-    """The built site that the command names, or the one that `make book` built."""
-    parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("--site", type=Path, default=SITE, help="the built site")
-    site = parser.parse_args().site.resolve()
-    if not (site / "index.html").exists():
-        raise SystemExit(f"{site} holds no site: run `make book` first")
-    return site
+def built_site(about: str) -> Path:
+    """The site that `make book` built, for a command that takes no options."""
+    argparse.ArgumentParser(description=about.splitlines()[0]).parse_args()
+    if not (SITE / "index.html").exists():
+        raise SystemExit(f"{SITE} holds no site: run `make book` first")
+    return SITE
 
 
 def main() -> None:
-    site = chosen_site(__doc__ or "")
+    site = built_site(__doc__ or "")
     start = time.monotonic()
     data, pages = print_book(site)
     (site / NAME).write_bytes(data)

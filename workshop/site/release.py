@@ -74,12 +74,9 @@ def collect(site: Path, out: Path) -> list[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--site", type=Path, default=BUILD / "html", help="the built site")
-    parser.add_argument("--out", type=Path, default=BUILD / "release", help="this folder is written anew")
-    arguments = parser.parse_args()
+    argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     try:
-        for path in collect(arguments.site, arguments.out):
+        for path in collect(BUILD / "html", BUILD / "release"):
             print(f"{path.stat().st_size / 1e6:7.1f} MB  {path}")
     except ValueError as error:
         raise SystemExit(f"error: {error}") from None
