@@ -10,8 +10,10 @@ from transformer_lib.run import cli
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 
 
-def run(*arguments):
-    return cli.main([str(a) for a in arguments])
+def run(command, *arguments):
+    """The exit status of this command; on the processor, where it takes a device and none is named."""
+    device = [] if command == "export" or "--device" in arguments else ["--device", "cpu"]
+    return cli.main([str(a) for a in (command, *arguments, *device)])
 
 
 def written(folder, name, sentences, ending="\n", encoding="utf-8"):

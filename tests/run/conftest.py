@@ -4,7 +4,7 @@ import io
 from types import SimpleNamespace
 
 import pytest
-from command_line import two_files
+from command_line import run, two_files
 
 from transformer_lib import Translator
 
@@ -17,6 +17,28 @@ def stdin(monkeypatch):
         monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content), isatty=lambda: False))
 
     return given
+
+
+@pytest.fixture
+def refused(capsys):
+    """A function that runs a command that must end with an error, and gives what the command says of it."""
+
+    def said(*arguments):
+        assert run(*arguments) == 2
+        return capsys.readouterr().err
+
+    return said
+
+
+@pytest.fixture
+def printed(capsys):
+    """A function that runs a command that must succeed, and gives what the command prints."""
+
+    def said(*arguments):
+        assert run(*arguments) == 0
+        return capsys.readouterr().out
+
+    return said
 
 
 @pytest.fixture(scope="session")

@@ -40,17 +40,6 @@ def trained(steps=2):
     return model, optimizer
 
 
-def test_stacks_of_unequal_depth_are_saved_and_told_from_equal_ones(tmp_path):
-    model, path = fresh_model(num_layers=2, num_decoder_layers=1), tmp_path / "unequal.safetensors"
-    save_checkpoint(path, model, adam(model, SETTINGS), 0)
-    other = fresh_model(num_layers=2, num_decoder_layers=1)
-    other.embedding.weight.data.zero_()
-    load_checkpoint(path, other)
-    assert torch.equal(other.embedding.weight, model.embedding.weight)
-    with pytest.raises(ValueError, match="num_decoder_layers"):
-        load_checkpoint(path, fresh_model(num_layers=2))
-
-
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "step-000002.safetensors"
@@ -145,17 +134,20 @@ def test_any_single_altered_bit_is_noticed(saved):
     assert load_checkpoint(saved, model) == 2
 
 
-@pytest.mark.parametrize("size", [1 << 63, 90 << 20])
-def test_a_header_of_any_size_is_refused(saved, size):
-    saved.write_bytes(size.to_bytes(8, "little") + saved.read_bytes()[8:])
-    refused(saved, DAMAGED)
-    saved.write_bytes(size.to_bytes(8, "little") + b" " * min(size, 90 << 20))
-    refused(saved, DAMAGED)
+def length_of_header(size):
+    return size.to_bytes(8, "little")
 
 
-@pytest.mark.parametrize("length", [0, 7, 9, 500, -1])
-def test_a_truncated_checkpoint_is_refused(saved, length):
-    saved.write_bytes(saved.read_bytes()[:length])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *(lambda content, length=length: content[:length] for length in (0, 7, 9, 500, -1)),
+        *(lambda content, size=size: length_of_header(size) + content[8:] for size in (1 << 63, 90 << 20)),
+        *(lambda _, size=size: length_of_header(size) + b" " * (90 << 20) for size in (1 << 63, 90 << 20)),
+    ],
+)
+def test_a_truncated_checkpoint_and_a_header_of_any_size_are_refused(saved, damaged):
+    saved.write_bytes(damaged(saved.read_bytes()))
     refused(saved, DAMAGED)
 
 
@@ -193,6 +185,7 @@ def test_a_checkpoint_of_something_else_is_refused(saved, changes, message):
 
 def test_another_config_or_optimizer_is_refused(saved):
     refused(saved, "d_ff.*norm_order", fresh_model(d_ff=12, norm_order="pre"))
+    refused(saved, "num_decoder_layers", fresh_model(num_decoder_layers=2))
     model = fresh_model()
     refused(saved, "Adam.*SGD", model, torch.optim.SGD(model.parameters()))
     half = torch.optim.Adam(list(model.parameters())[:3])
@@ -362,23 +355,16 @@ def test_an_empty_run_says_so(tmp_path):
         RunCheckpoints(tmp_path, keep_last=0)
 
 
-def test_the_newest_intact_checkpoint_is_loaded(tmp_path):
+def test_the_newest_intact_checkpoint_is_taken_or_refused(tmp_path):
+    """What is said of the damaged ones, and how a run goes on without them: test_cli.py."""
     run = RunCheckpoints(tmp_path)
-    for step_num in (2, 4, 6, 8):
+    for step_num in (2, 4, 6):
         run.save(*trained(), step_num)
-    newest, damaged = tmp_path / "step-000008.safetensors", tmp_path / "step-000006.safetensors"
-    newest.write_bytes(b"")
-    damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
-    model = fresh_model()
-    step_num, said = run.resume(model, adam(model, SETTINGS))
-    assert step_num == 4
-    assert [f"step-00000{i}" in line for i, line in zip((8, 6, 4), said, strict=True)] == [True] * 3
-    assert ["damaged" in line for line in said] == [True, True, False]
-    assert "digest" in said[1]
+    (tmp_path / "step-000006.safetensors").write_bytes(b"")
     other = fresh_model(d_ff=12)
     with pytest.raises(ValueError, match="step-000004"):
         run.resume(other, adam(other, SETTINGS))
-    assert [p.stem for p in run.paths()] == ["step-000002", "step-000004"]
+    assert len(run.paths()) == 3  # none is moved before one is found
 
 
 def test_a_damaged_checkpoint_is_never_the_best(tmp_path):
@@ -497,7 +483,7 @@ MODEL_MB = 64
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
 def test_averaging_holds_the_sum_and_one_file(tmp_path):
-    """Eight files; the sum is twice as large as one, the file that is read and the mean are each as large."""
+    """Five files; the sum is twice as large as one, the file that is read and the mean are each as large."""
     state = {"wide": torch.ones(MODEL_MB * 2**18 // 2), "tall": torch.ones(MODEL_MB * 2**18 // 2)}
     save_file(state, tmp_path / "0.safetensors")
     torch.save(state, tmp_path / "0.pt")
@@ -510,7 +496,7 @@ def peak():
     return next(int(s.split()[1]) for s in Path("/proc/self/status").read_text().splitlines() if s.startswith("VmHWM"))
 before = peak()
 for path in sys.argv[1:]:
-    print((peak() - before) / 1024, average_checkpoints([path] * 8)["wide"][-1].item())
+    print((peak() - before) / 1024, average_checkpoints([path] * 5)["wide"][-1].item())
 print((peak() - before) / 1024)
 """
     paths = [str(tmp_path / name) for name in ("0.safetensors", "0.pt")]

@@ -26,7 +26,7 @@ from transformer_lib.run import cli, preparation, training_run, translation
 from transformer_lib.run.checkpoints import read_checkpoint
 
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
-TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de", "--device", "cpu"]
+TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de"]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -55,14 +55,13 @@ def configs(monkeypatch):
 
 @pytest.mark.usefixtures("configs")
 def test_a_size_that_bounds_nothing_is_said(tmp_path, capsys):
-    assert run("train", tmp_path, "--device", "cpu", "--vocabulary-size", 500) == 0
+    assert run("train", tmp_path, "--vocabulary-size", 500) == 0
     assert "--vocabulary-size" in capsys.readouterr().err
 
 
-def test_too_little_memory_on_the_device_names_the_settings(translator, monkeypatch, capsys):
+def test_too_little_memory_on_the_device_names_the_settings(translator, monkeypatch, refused):
     monkeypatch.setattr(cli.Translator, "load", raising(torch.OutOfMemoryError("Tried to allocate 2 GiB")))
-    assert run("translate", translator, "--device", "cpu") == 2
-    assert "2 GiB" in capsys.readouterr().err
+    assert "2 GiB" in refused("translate", translator)
 
 
 def test_training_writes_metrics_and_a_checkpoint(translator):
@@ -81,18 +80,13 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
 
 def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatch):
     words = {"train": "one two three", "val": "four", "test": "five"}
-    monkeypatch.setattr(preparation, "load_pairs", lambda _corpus, split, *_: [(words[split], words[split])] * 9)
+    pairs = {split: [(text, text.upper())] * 9 for split, text in words.items()}
+    monkeypatch.setattr(preparation, "load_pairs", lambda _corpus, split, *_: pairs[split])
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1") == 0
     tokenizer = cli.Translator.load(tmp_path).source_tokenizer
     unknown = tokenizer.encode("five")
     assert tokenizer.encode("four") == unknown
-    assert len({*tokenizer.encode("one two three"), *unknown}) == 4
-
-
-def test_the_vocabulary_has_the_words_of_both_languages(translator):
-    found = cli.Translator.load(translator)
-    ids = found.source_tokenizer.encode("forty seven") + found.target_tokenizer.encode("sieben und vierzig")
-    assert UNK_ID not in ids
+    assert len({*tokenizer.encode("one two three"), *tokenizer.encode("ONE TWO THREE"), *unknown}) == 7
 
 
 @pytest.mark.slow
@@ -111,14 +105,12 @@ def test_a_run_is_validated_on_the_held_out_pairs(translator):
     assert metrics_of(translator)[-1]["val_perplexity"] == pytest.approx(expected, rel=1e-5)
 
 
-def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
+def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch, refused, printed):
     monkeypatch.setattr(cli, "load_pairs", lambda *_: [("one", "eins"), ("two", "zwei")])
     for beam_size, words in ((1, "greedy"), (4, "beam 4, alpha 0.6")):
-        assert run("evaluate", translator, "--split", "val", "--beam-size", beam_size, "--device", "cpu") == 0
-        assert f"en to de, {words}\n" in capsys.readouterr().out
-    by_length = ("--beam-size", 2, "--alpha", "length", "--device", "cpu")
-    assert run("evaluate", translator, "--split", "val", *by_length) == 0
-    out = capsys.readouterr().out
+        assert f"en to de, {words}\n" in printed("evaluate", translator, "--split", "val", "--beam-size", beam_size)
+    by_length = ("--beam-size", 2, "--alpha", "length")
+    out = printed("evaluate", translator, "--split", "val", *by_length)
     assert "beam 2, alpha length\n" in out
     assert re.search(r"precisions = [\d./]+, brevity penalty [01]\.\d+, length ratio \d+\.\d+", out)
     for alpha in ("-1", "nan", "short", "500"):
@@ -126,46 +118,41 @@ def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch):
             run("evaluate", translator, "--alpha", alpha)
         assert "--alpha" in capsys.readouterr().err
     for command in ("evaluate", "translate"):
-        assert run(command, translator, "--alpha", 1) == 2
-        assert "--beam-size" in capsys.readouterr().err
-    assert run("evaluate", translator, "--beam-size", 0) == 2
-    assert "beam_size" in capsys.readouterr().err
-    assert run("translate", translator, "--beam-size", 1_000_000) == 2
-    assert "1024" in capsys.readouterr().err
+        assert "--beam-size" in refused(command, translator, "--alpha", 1)
+    assert "beam_size" in refused("evaluate", translator, "--beam-size", 0)
+    assert "1024" in refused("translate", translator, "--beam-size", 1_000_000)
 
 
-def test_a_run_never_overwrites_another_nor_a_packed_translator(translator, tmp_path, capsys):
+def test_a_run_never_overwrites_another_nor_a_packed_translator(translator, tmp_path, refused):
     (tmp_path / "model.safetensors").touch()
     for folder in (translator, tmp_path):
         before = files_of(folder)
-        assert run("train", folder, *TRAIN, *SMALL) == 2
-        assert "--resume" in capsys.readouterr().err
+        assert "--resume" in refused("train", folder, *TRAIN, *SMALL)
         assert files_of(folder) == before
 
 
-def test_a_folder_has_one_writer(translator, tmp_path, capsys):
+def test_a_folder_has_one_writer(translator, tmp_path, refused):
     shutil.copytree(translator, tmp_path / "live")
     with training_run.only_writer(tmp_path / "live"), training_run.only_writer(tmp_path / "begun"):
         for folder, how in (("live", ["--resume"]), ("begun", TRAIN)):
             before = files_of(tmp_path / folder)
-            assert run("train", tmp_path / folder, "--device", "cpu", *how) == 2
-            assert str(tmp_path / folder) in capsys.readouterr().err
+            assert str(tmp_path / folder) in refused("train", tmp_path / folder, *how)
             assert files_of(tmp_path / folder) == before
     assert not (tmp_path / "begun").exists()  # nothing was written there
-    assert run("train", tmp_path / "live", "--device", "cpu", "--resume") == 0
+    assert run("train", tmp_path / "live", "--resume") == 0
 
 
 def test_control_characters_never_break_a_line(translator, monkeypatch, capsys, stdin):
     monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: ["a\nb\x1b[2Jc\u2028d\x85e\u2029f ü"])
     stdin(b"one\n")
-    assert run("translate", translator, "--device", "cpu") == 0
+    assert run("translate", translator) == 0
     assert capsys.readouterr().out == "a b [2Jc d e f ü\n"
 
 
 def test_control_characters_never_break_a_line_of_a_file(translator, monkeypatch, tmp_path):
     monkeypatch.setattr("transformer_lib.run.translator.translate", lambda *_, **__: ["a\nb\u2028c", "d"])
     (tmp_path / "pairs.tsv").write_text("four\tvier\nfive\tfünf\n", "utf-8")
-    given = ["--data", tmp_path / "pairs.tsv", "--output", tmp_path / "out", "--device", "cpu"]
+    given = ["--data", tmp_path / "pairs.tsv", "--output", tmp_path / "out"]
     assert run("evaluate", translator, *given) == 0
     assert (tmp_path / "out").read_text("utf-8") == "a b c\nd\n"
 
@@ -173,11 +160,10 @@ def test_control_characters_never_break_a_line_of_a_file(translator, monkeypatch
 @pytest.mark.parametrize(
     ("command", "stream"), [("translate", "stdin"), ("translate", "stdout"), ("evaluate", "stdout")]
 )
-def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, capsys, stdin, command, stream):
+def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, stdin, command, stream, refused):
     stdin(b"one\n")
     monkeypatch.setattr(sys, stream, None)
-    assert run(command, translator, "--device", "cpu") == 2
-    assert "closed" in capsys.readouterr().err
+    assert "closed" in refused(command, translator)
 
 
 @pytest.mark.posix
@@ -189,24 +175,22 @@ def test_a_pipe_in_the_folder_of_a_run_is_not_waited_for(translator, tmp_path, c
     path.unlink()
     os.mkfifo(path)
     is_made_anew = path.parent.name == "encoded"
-    assert run("train", tmp_path, "--resume", "--device", "cpu") == (0 if is_made_anew else 2)
+    assert run("train", tmp_path, "--resume") == (0 if is_made_anew else 2)
     assert is_made_anew or name in capsys.readouterr().err
     assert files_of(tmp_path / "encoded") == files_of(translator / "encoded")
 
 
-def test_a_folder_names_no_corpus_by_its_path(translator, tmp_path, capsys):
+def test_a_folder_names_no_corpus_by_its_path(translator, tmp_path, refused):
     shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
     settings = json.loads((tmp_path / "training.json").read_text("utf-8"))
     (tmp_path / "training.json").write_text(json.dumps(settings | {"data": "../../etc/passwd"}), "utf-8")
-    assert run("evaluate", tmp_path, "--device", "cpu") == 2
-    assert "../../etc/passwd" in capsys.readouterr().err
+    assert "../../etc/passwd" in refused("evaluate", tmp_path)
 
 
-def test_a_resumed_run_without_steps_left_says_so(translator, capsys):
-    assert run("train", translator, "--resume", "--device", "cpu", "--training", "num_steps=2") == 2
-    assert "num_steps" in capsys.readouterr().err
+def test_a_resumed_run_without_steps_left_says_so(translator, refused):
+    assert "num_steps" in refused("train", translator, "--resume", "--training", "num_steps=2")
     before = files_of(translator)
-    assert run("train", translator, "--resume", "--device", "cpu") == 0  # killed at its very end, perhaps
+    assert run("train", translator, "--resume") == 0  # killed at its very end, perhaps
     assert files_of(translator) == before
 
 
@@ -218,7 +202,7 @@ def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
     damaged = checkpoints / "step-000004.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
     (checkpoints / "step-000006.safetensors.part").mkdir()
-    assert run("train", tmp_path / "damaged", "--device", "cpu", "--resume") == 0
+    assert run("train", tmp_path / "damaged", "--resume") == 0
     said = capsys.readouterr().err
     assert all(f"step-00000{step}.safetensors" in said for step in (3, 4, 5))
     names = [f"step-00000{i}.safetensors" for i in (1, 2, 3, 4, 5)]
@@ -227,13 +211,12 @@ def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
     assert metrics_of(tmp_path / "whole", "seconds") == metrics_of(tmp_path / "damaged", "seconds")
 
 
-def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, capsys):
+def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, refused):
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=2", "--validate-every", 1) == 0
     for path in (tmp_path / "checkpoints").iterdir():
         path.write_bytes(path.read_bytes()[:-1] + b"!")
     before = files_of(tmp_path)
-    assert run("train", tmp_path, "--device", "cpu", "--resume") == 2
-    assert "step-000002" in capsys.readouterr().err
+    assert "step-000002" in refused("train", tmp_path, "--resume")
     assert files_of(tmp_path) == before
 
 
@@ -251,18 +234,18 @@ def test_training_stops_when_validation_gets_no_better(tmp_path, monkeypatch, ca
     assert "4.0000" in capsys.readouterr().err
     kept = [f"step-0000{step}.safetensors" for step in ("08", 12, 14)]  # the best and the last two
     assert sorted(p.name for p in (tmp_path / "whole" / "checkpoints").iterdir()) == kept
-    for stop in (2, 8, 10, 12):  # the count goes on across a stop
+    for stop in (2, 8, 12):  # the count goes on across a stop
         folder = tmp_path / str(stop)
         scripted(monkeypatch, values.copy())
         assert run("train", folder, *options, *STEPS, f"num_steps={stop}", "--keep-last", 2) == 0
         scripted(monkeypatch, values[stop // 2 :])
-        assert run("train", folder, "--resume", "--device", "cpu", "--training", "num_steps=100") == 0
+        assert run("train", folder, "--resume", "--training", "num_steps=100") == 0
         assert "4.0000" in capsys.readouterr().err
         assert sorted(p.name for p in (folder / "checkpoints").iterdir()) == kept
         assert equal(weights_of(folder), weights_of(tmp_path / "whole"))
         assert metrics_of(folder, "seconds") == metrics_of(tmp_path / "whole", "seconds")
     before = files_of(tmp_path / "whole")
-    assert run("train", tmp_path / "whole", "--resume", "--device", "cpu") == 0  # there is nothing left to do
+    assert run("train", tmp_path / "whole", "--resume") == 0  # there is nothing left to do
     assert files_of(tmp_path / "whole") == before
 
 
@@ -284,9 +267,9 @@ def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsy
     real = cli.Translator.load
     monkeypatch.setattr(cli.Translator, "load", lambda *a: loaded.append(a[-1]) or real(*a))
     stdin(b"one\n")
-    assert run("translate", tmp_path, "--device", "cpu", "--checkpoint", "best") == 0
+    assert run("translate", tmp_path, "--checkpoint", "best") == 0
     assert "best checkpoint, step 1" in capsys.readouterr().err
-    assert run("evaluate", tmp_path, "--device", "cpu", "--checkpoint", "average") == 0
+    assert run("evaluate", tmp_path, "--checkpoint", "average") == 0
     assert "average of the last 2" in capsys.readouterr().err
     assert loaded == ["best", "average"]
 
@@ -348,7 +331,7 @@ def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, mo
         (4, "step 5 .*loss", "step 3"),
     ],
 )
-def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, capsys, tmp_path, steps, what, kept):
+def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, tmp_path, steps, what, kept, refused):
     real = training_run.train
 
     def diverging(model, *arguments):
@@ -359,14 +342,13 @@ def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, ca
             yield record
 
     monkeypatch.setattr(training_run, "train", diverging)
-    assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3) == 2
-    said = capsys.readouterr().err
+    said = refused("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=9", "--validate-every", 3)
     assert re.search(rf"{what}.*{kept}", said), said
     assert re.search(r"at rate \d", said), said
     assert [*tmp_path.glob("checkpoints/*")] == [tmp_path / "checkpoints" / "step-000003.safetensors"] * (steps > 3)
     monkeypatch.undo()
     if steps > 3:
-        assert run("train", tmp_path, "--device", "cpu", "--resume") == 0
+        assert run("train", tmp_path, "--resume") == 0
 
 
 @pytest.mark.slow
@@ -438,7 +420,7 @@ def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp
         ("checkpoints", None, "checkpoint"),
     ],
 )
-def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content, message):
+def test_a_damaged_folder_is_refused(translator, tmp_path, name, content, message, refused):
     shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
     # How far the fixture was trained on depends on the tests that ran before this one.
     name = name.replace("NEWEST", max(path.name for path in (tmp_path / "checkpoints").iterdir()))
@@ -448,15 +430,14 @@ def test_a_damaged_folder_is_refused(translator, tmp_path, capsys, name, content
         shutil.rmtree(tmp_path / name)
     else:
         (tmp_path / name).unlink()
-    assert run("translate", tmp_path, "--device", "cpu", "--checkpoint", "latest") == 2
-    assert message in capsys.readouterr().err
+    assert message in refused("translate", tmp_path, "--checkpoint", "latest")
 
 
 def test_translate_gives_a_line_for_every_line(translator, capsys, monkeypatch, stdin):
     monkeypatch.setattr(translation, "MAX_SOURCE_TOKENS", 10)  # a model this young goes on for as many tokens and 50
     odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 11
     stdin(odd)
-    assert run("translate", translator, "--device", "cpu") == 0
+    assert run("translate", translator) == 0
     captured = capsys.readouterr()
     assert re.search("last one.*12.* 10 ", captured.err)
     lines = captured.out.split("\n")
@@ -466,9 +447,7 @@ def test_translate_gives_a_line_for_every_line(translator, capsys, monkeypatch, 
 
 
 def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_path):
-    assert (
-        run("evaluate", translator, "--data", "number_words", "--output", tmp_path / "out.txt", "--device", "cpu") == 0
-    )
+    assert run("evaluate", translator, "--data", "number_words", "--output", tmp_path / "out.txt") == 0
     out = capsys.readouterr().out
     assert "BLEU = " in out
     assert "on number_words test, en to de" in out
@@ -492,7 +471,6 @@ def test_evaluate_prints_scores_with_their_signature(translator, capsys, tmp_pat
         (["--minutes", "-1"], "minutes"),
         (["--vocabulary-size", "-1"], "vocabulary_size"),
         (["--threads", "-1"], "threads"),
-        (["--device", "nonsense"], "nonsense"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
@@ -506,32 +484,30 @@ def test_bad_settings_end_with_one_clear_line(tmp_path, capsys, arguments, messa
 
 def test_settings_given_twice_add_up_and_the_corpus_chooses_its_tokenizer(tmp_path, configs):
     given = ["--model", "num_layers=1", "--model", "d_ff=32", "attention_bias=True", "--training", "num_steps=7"]
-    given += ["--data", "multi30k", "--device", "cpu"]
+    given += ["--data", "multi30k"]
     assert run("train", tmp_path, *given, "--training", "max_grad_norm=None") == 0
     assert (configs[0].data, configs[0].tokenizer) == ("multi30k", "bpe")
     assert configs[0].model == {"num_layers": 1, "d_ff": 32, "attention_bias": True}
     assert (configs[0].training.num_steps, configs[0].training.max_grad_norm) == (7, None)
 
 
-def test_hypotheses_are_not_written_to_a_folder(tmp_path, capsys):
-    assert run("evaluate", "number_words_en_de", "--device", "cpu", "--output", tmp_path) == 2
-    assert str(tmp_path) in capsys.readouterr().err
+def test_hypotheses_are_not_written_to_a_folder(tmp_path, refused):
+    assert str(tmp_path) in refused("evaluate", "number_words_en_de", "--output", tmp_path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full, as Linux has it")
-def test_a_full_disk_is_an_error_message(translator, capsys, monkeypatch):
+def test_a_full_disk_is_an_error_message(translator, monkeypatch, refused):
     """The output waits in a buffer: the interpreter would find out at its exit."""
     with Path("/dev/full").open("w") as full:
         monkeypatch.setattr(sys, "stdout", full)
-        assert run("evaluate", translator, "--device", "cpu", "--split", "val") == 2
-    assert "No space left on device" in capsys.readouterr().err
+        assert "No space left on device" in refused("evaluate", translator, "--split", "val")
 
 
 def test_training_that_lost_the_reader_of_its_progress_does_not_look_finished(tmp_path, monkeypatch):
     discarded = []
     monkeypatch.setattr(cli.Run, "open", raising(BrokenPipeError))
     monkeypatch.setattr(os, "dup2", lambda _, number: discarded.append(number))
-    assert run("train", tmp_path, "--device", "cpu") == 141
+    assert run("train", tmp_path) == 141
     assert discarded == [sys.stdout.fileno(), sys.stderr.fileno()]
 
 
@@ -539,12 +515,12 @@ def test_translations_are_utf_8_in_every_locale(stdin, monkeypatch):
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     stdin(b"five\n")
-    assert run("translate", "number_words_en_de", "--device", "cpu") == 0
+    assert run("translate", "number_words_en_de") == 0
     assert raw.getvalue().decode("utf-8") == "fünf\n"
 
 
 def test_a_closed_standard_error_does_not_turn_output_into_warnings(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stderr", None)
-    assert run("evaluate", "number_words_en_de", "--device", "cpu", "--data", "no such file") == 2
+    assert run("evaluate", "number_words_en_de", "--data", "no such file") == 2
     sys.stderr.close()
     assert capsys.readouterr().out == ""

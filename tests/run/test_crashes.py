@@ -1,11 +1,11 @@
 """Training, killed again and again and resumed each time, ends as if nothing had happened."""
 
-import json
 import random
 import signal
 import time
 
 import pytest
+from command_line import metrics_of
 from forked_training import small_corpus, start, train_together
 from safetensors.torch import load_file
 
@@ -66,11 +66,6 @@ def kill_and_resume(folder, first, generator):
     return half_written
 
 
-def records(folder):
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
-
-
 @pytest.mark.deep
 def test_a_run_killed_at_random_moments_ends_with_the_same_weights_to_the_bit(tmp_path):
     whole, first = tmp_path / "whole", [*small_corpus(tmp_path), *FIRST]
@@ -85,6 +80,6 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights_to_the_bit(tm
             ours, theirs = (load_file(f / "checkpoints" / name) for f in (folder, whole))
             assert ours.keys() == theirs.keys()
             assert [key for key, tensor in ours.items() if not tensor.equal(theirs[key])] == [], name
-        assert records(folder) == records(whole)
-        assert [record["step_num"] for record in records(folder)] == list(range(1, NUM_STEPS + 1))
+        assert metrics_of(folder, "seconds") == metrics_of(whole, "seconds")
+        assert [record["step_num"] for record in metrics_of(folder)] == list(range(1, NUM_STEPS + 1))
     assert half_written >= 3

@@ -1,6 +1,5 @@
 """Several processes make the same model as one. They talk over gloo, on this machine."""
 
-import json
 import os
 import random
 import signal
@@ -11,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from command_line import equal, files_of, metrics_of
 from forked_training import small_corpus, train_together
 from safetensors.torch import load_file
 
@@ -35,7 +35,7 @@ def arguments(folder, p_drop, num_steps, *training):
 
 def curve(folder, num_steps):
     """The loss, the tokens and, of each third step, the perplexity of what it made of the weights."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    lines = metrics_of(folder)
     assert [line["step_num"] for line in lines] == list(range(1, num_steps + 1))
     return [[line["loss_nats_per_token"], line["target_tokens"], line.get("val_perplexity", 0.0)] for line in lines]
 
@@ -162,7 +162,7 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
     assert curve(tmp_path / "two", 60) == curve(tmp_path / "one", 60)
     two, one = last_weights(tmp_path / "two"), last_weights(tmp_path / "one")
     assert two.keys() == one.keys()
-    assert all(torch.equal(two[name], one[name]) for name in one)
+    assert equal(two, one)
 
 
 @pytest.mark.slow
@@ -173,14 +173,13 @@ def test_the_first_rank_alone_reads_the_texts_and_the_others_load_what_it_wrote(
     monkeypatch.setattr(training_run, "read_corpus", lambda config: ranks.append(processes().rank) or read(config))
     first = training_run.Run(tmp_path, config, "cpu", resume=False)
     monkeypatch.setattr(training_run, "processes", lambda: distributed.Processes(1, 2))
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    before = files_of(tmp_path)
     other = training_run.Run(tmp_path, config, "cpu", resume=False)
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert files_of(tmp_path) == before
     assert ranks == [0]
     assert list(other.train_ids) == list(first.train_ids)
     assert other.translator.source_tokenizer.to_json() == first.translator.source_tokenizer.to_json()
-    weights = first.translator.model.state_dict()
-    assert all(torch.equal(weight, weights[name]) for name, weight in other.translator.model.state_dict().items())
+    assert equal(other.translator.model.state_dict(), first.translator.model.state_dict())
 
 
 @pytest.mark.parametrize(("workers", "numbers"), [(1, 5), (2, 4), (3, 7), (4, 12), (5, 3)])

@@ -12,7 +12,7 @@ PAIRS = [("forty seven", "47"), ("five apples", "fünf Äpfel"), ("six", "sechs"
 
 
 def tune(folder, files, *settings):
-    options = ["--validation", *files, "--validate-every", 10, "--device", "cpu"]
+    options = ["--validation", *files, "--validate-every", 10]
     return run("train", folder, "--from", BASE, "--data", *files, *options, "--training", *settings)
 
 
@@ -35,7 +35,7 @@ def test_the_optimizer_is_new_and_its_rate_is_low(tmp_path, files):
 
 def test_it_learns_the_new_pairs_and_can_be_resumed(tmp_path, files):
     assert tune(tmp_path / "run", files, "num_steps=20", "rate_factor=0.3", "batch_tokens=40") == 0
-    assert run("train", tmp_path / "run", "--resume", "--device", "cpu", "--training", "num_steps=40") == 0
+    assert run("train", tmp_path / "run", "--resume", "--training", "num_steps=40") == 0
     found = [record["val_perplexity"] for record in metrics_of(tmp_path / "run") if "val_perplexity" in record]
     assert found == sorted(found, reverse=True)
     assert len(found) == 4
@@ -50,14 +50,11 @@ def test_words_that_the_vocabulary_lacks_are_counted_and_named(tmp_path, files, 
 
 
 @pytest.mark.parametrize("changes", [("--model", "d_ff=9"), ("--tokenizer", "bpe"), ("--vocabulary-size", 9)])
-def test_what_the_base_fixes_is_refused_by_name(tmp_path, files, capsys, changes):
-    assert run("train", tmp_path / "run", "--from", BASE, "--data", *files, "--device", "cpu", *changes) == 2
-    assert changes[0] in capsys.readouterr().err
+def test_what_the_base_fixes_is_refused_by_name(tmp_path, files, changes, refused):
+    assert changes[0] in refused("train", tmp_path / "run", "--from", BASE, "--data", *files, *changes)
     assert not (tmp_path / "run").exists()
 
 
-def test_without_pairs_or_a_base_it_says_what_is_missing(tmp_path, files, capsys):
-    assert run("train", tmp_path / "run", "--from", BASE, "--device", "cpu") == 2
-    assert "--data" in capsys.readouterr().err
-    assert run("train", tmp_path / "run", "--from", "nobody", "--data", *files, "--device", "cpu") == 2
-    assert "nobody" in capsys.readouterr().err
+def test_without_pairs_or_a_base_it_says_what_is_missing(tmp_path, files, refused):
+    assert "--data" in refused("train", tmp_path / "run", "--from", BASE)
+    assert "nobody" in refused("train", tmp_path / "run", "--from", "nobody", "--data", *files)

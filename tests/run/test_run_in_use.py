@@ -22,7 +22,7 @@ PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier")]
 
 def start(folder, files, num_steps, *more):
     settings = ["--training", f"num_steps={num_steps}", "batch_tokens=50", "warmup_steps=10"]
-    options = ["--tokenizer", "space", "--device", "cpu", "--validate-every", 3]
+    options = ["--tokenizer", "space", "--validate-every", 3]
     return run("train", folder, "--data", *files, *options, *SMALL, *settings, *more)
 
 
@@ -42,7 +42,7 @@ def test_ctrl_c_keeps_the_step_that_it_came_in_and_the_run_goes_on_to_the_bit(tm
     assert (tmp_path / "cut" / "checkpoints" / "step-000004.safetensors").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     monkeypatch.undo()
-    assert run("train", tmp_path / "cut", "--resume", "--device", "cpu") == 0
+    assert run("train", tmp_path / "cut", "--resume") == 0
     assert equal(weights_of(tmp_path / "cut"), weights_of(tmp_path / "whole"))
     assert metrics_of(tmp_path / "cut", "seconds") == metrics_of(tmp_path / "whole", "seconds")
 
@@ -83,7 +83,7 @@ def test_files_name_their_languages_by_their_endings(tmp_path, files, capsys):
 
 def test_a_model_has_a_name_and_a_field_of_its_own_goes_before_it(tmp_path, files):
     given = ["--model", "num_layers=1", "small", "d_ff=16", "--training", "num_steps=1"]
-    assert run("train", tmp_path / "run", "--data", *files, "--tokenizer", "space", "--device", "cpu", *given) == 0
+    assert run("train", tmp_path / "run", "--data", *files, "--tokenizer", "space", *given) == 0
     config = Translator.load(tmp_path / "run").model.config
     assert (config.num_layers, config.d_model, config.d_ff, config.num_heads) == (1, 256, 16, 4)
 
@@ -101,7 +101,7 @@ def test_a_run_ends_with_its_best_step_and_the_next_command(tmp_path, files, cap
     best = min((r for r in metrics_of(tmp_path / "run") if "val_perplexity" in r), key=lambda r: r["val_perplexity"])
     assert f"step {best['step_num']}, validation perplexity {best['val_perplexity']:.4f}" in said[-2]
     assert said[-1].endswith(f"transformer_lib evaluate {tmp_path / 'run'}")
-    assert run("train", tmp_path / "run", "--resume", "--device", "cpu") == 0
+    assert run("train", tmp_path / "run", "--resume") == 0
     assert "larger num_steps" in capsys.readouterr().err
 
 
@@ -147,7 +147,7 @@ def test_a_sentence_that_is_none_is_named_by_its_place(numbers):
 def test_the_note_on_tokenized_text_stands_beside_such_scores_alone(tmp_path, files, capsys):
     assert start(tmp_path / "run", files, 1) == 0
     for tokenization, noted in (("none", True), ("13a", False)):
-        scored = ["--device", "cpu", "--bleu-tokenize", tokenization]
+        scored = ["--bleu-tokenize", tokenization]
         assert run("evaluate", tmp_path / "run", *scored) == 0
         assert ("not to be compared" in capsys.readouterr().out) == noted
 
@@ -158,7 +158,7 @@ def test_a_terminal_gets_each_answer_at_once(monkeypatch, stdin, at_terminal, si
     monkeypatch.setattr(Translator, "translate", lambda _, chunk, **__: chunks.append(len(chunk)) or chunk)
     stdin(b"one\ntwo\nthree\n")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=sys.stdin.buffer, isatty=lambda: at_terminal))
-    assert run("translate", "number_words_en_de", "--device", "cpu") == 0
+    assert run("translate", "number_words_en_de") == 0
     assert chunks == sizes
 
 
