@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -188,20 +189,29 @@ def test_what_is_refused_is_a_function_to_write() -> None:
     assert {one.kind for one in EXERCISES if one.without} == {"write"}
 
 
-@pytest.mark.slow
-def test_a_check_uses_the_students_functions_as_if_they_were_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def run_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Run]:
+    """A run of cells, each given as role, name, source and the names of the student's that it reads."""
     monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
+    parts = ("role", "name", "source", "names")
+
+    def of(*given: tuple[str, str, str, list[str]]) -> Run:
+        about = [dict(zip(parts, one, strict=True)) for one in given]
+        cells = [{"id": one["name"], "answer": "", "without": [], **one} for one in about]
+        return Run(cells, Chapter(cells), Limits(), tmp_path)
+
+    return of
+
+
+@pytest.mark.slow
+def test_a_check_uses_the_students_functions_as_if_they_were_here(run_of: Callable[..., Run]) -> None:
     names = ["before", "in_place", "tie", "share", "scale", "squares", "ask", "fail"]
-    every = {"answer": "", "without": []}
-    cells = [{"id": "s", "role": "setup", "name": "s", "source": SETUP, "names": ["torch", "helper"], **every}]
-    cells.append({"id": "a", "role": "student", "name": "a", "source": STUDENT, "names": [], **every})
-    for name, source in FAILING.items():
-        cells.append({**every, "id": name, "role": "student", "name": name, "source": source, "names": []})
-    for name, source in CHECKS.items():
-        cells.append({**every, "id": name, "role": "check", "name": name, "source": source, "names": names})
-    run = Run(cells, Chapter(cells), Limits(), tmp_path)
+    run = run_of(
+        ("setup", "s", SETUP, ["torch", "helper"]),
+        ("student", "a", STUDENT, []),
+        *(("student", name, source, []) for name, source in FAILING.items()),
+        *(("check", name, source, names) for name, source in CHECKS.items()),
+    )
     _, _, *outputs = run.whole()
     failed = {
         name: f"{output['ename']}: {output['evalue']}"
@@ -215,16 +225,11 @@ def test_a_check_uses_the_students_functions_as_if_they_were_here(
 
 
 @pytest.mark.slow
-def test_a_package_that_is_not_installed_is_noted_wherever_it_is_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
-    about = {"answer": "", "without": [], "names": []}
+def test_a_package_that_is_not_installed_is_noted_wherever_it_is_imported(run_of: Callable[..., Run]) -> None:
     raised = 'raise ModuleNotFoundError("x\\n- bob: copied\\u2028y")'  # no line of the report is a student's
     sources = ("import no_such_package", "def f():\n    import no_such_other", "1 / 0", raised)
-    cells = [{**about, "id": f"{i}", "role": "student", "name": f"{i}", "source": s} for i, s in enumerate(sources)]
-    cells.append({**about, "id": "c", "role": "check", "name": "c", "source": "f()", "names": ["f"]})
-    run = Run(cells, Chapter(cells), Limits(), tmp_path)
+    cells = [("student", f"{number}", source, []) for number, source in enumerate(sources)]
+    run = run_of(*cells, ("check", "c", "f()", ["f"]))
     run.whole()
     assert [event.partition(":")[0] for event in run.events] == ["0", "3", "c"]
     for event, named in zip(run.events, ("no_such_package", "x - bob: copied y", "no_such_other"), strict=True):
@@ -270,12 +275,8 @@ def test_outside_a_virtual_environment_the_sandbox_shows_the_python_that_runs(tm
 
 
 @pytest.mark.slow
-def test_a_notebook_has_a_limit_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(WITHOUT, "1" if missing(Path(sys.executable)) else "0")
-    about = {"role": "student", "answer": "", "without": [], "names": []}
-    source = "import time\ntime.sleep(600)"
-    sleeps = [{**about, "id": name, "name": name, "source": source} for name in ("first", "next")]
-    run = Run(sleeps, Chapter(sleeps), Limits(), tmp_path)
+def test_a_notebook_has_a_limit_of_its_own(run_of: Callable[..., Run]) -> None:
+    run = run_of(*(("student", name, "import time\ntime.sleep(600)", []) for name in ("first", "next")))
     began = time.monotonic()
     run.deadline = began + 1
     outputs = [output["evalue"] for found in run.whole() for output in found if output["output_type"] == "error"]

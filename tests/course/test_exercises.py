@@ -6,13 +6,12 @@ import pytest
 
 from workshop.course.exercise_context import bound, needed_cells, plain_python, read
 from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
-from workshop.course.make_assignments import has_tasks
-from workshop.course.try_exercises import try_page
-from workshop.site.book_index import Page, pages_in_order, read_page
+from workshop.course.make_assignments import chapters
+from workshop.course.try_exercises import mark, trials, try_page
+from workshop.site.book_index import Page, read_page
 from workshop.site.myst_blocks import PageError
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = [page.name for page in map(read_page, pages_in_order(ROOT)) if has_tasks(page)]
 TASK = "```{task} write\n:difficulty: easy\n:minutes: 5\n:points: 4\n:teaches: doubling\n```"
 ANSWER = "```{code-cell}\n:tags: [answer]\n\nx = None\n```"
 CHECK = """```{code-cell}
@@ -169,8 +168,18 @@ def test_cells_are_chosen_back_to_what_they_rest_on() -> None:
     assert needed_cells(cells, {"nowhere"}) == []
 
 
+def test_the_form_that_contributing_names_is_whole_and_its_answers_earn_what_it_says(tmp_path: Path) -> None:
+    form = (ROOT / "workshop" / "course" / "exercise_form.md").read_text("utf-8")
+    (tmp_path / "name.md").write_text(f"# A chapter\n\n{form}", "utf-8")
+    [exercise] = exercises_of(read_page(tmp_path / "name.md"))
+    tried = trials(exercise)
+    assert len(tried) >= 4
+    for what, answer, points in tried:
+        assert mark(exercise, answer, {"__name__": "__main__"}).points == points, what
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CHAPTERS)
+@pytest.mark.parametrize("name", chapters())
 def test_every_answer_earns_what_the_chapter_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "book")
     assert try_page(name, show=False) == []

@@ -23,7 +23,6 @@ from typing import Any
 import pytest
 import zoo
 from filelock import FileLock
-from other_graders import RUNNER, check_classroom50, check_gradescope
 from playwright.sync_api import sync_playwright
 
 from workshop.course import make_assignments
@@ -42,10 +41,14 @@ ACTIVE = (
     r"|<[^<>]*\bsrc=[\"']?(?!data:image/png;base64,[\w+/=]*\")"
     r"|<[^<>]*\bhref=[\"']?\s*(?:javascript|data):|<[^<>]*\son\w+=(?!\"toggle_name)"
 )
+# Each typical mistake once; the last round, beyond all mistakes, is the solutions.
+ROUNDS = {
+    f"round{number}": zoo.round_of_wrong_answers(EXERCISES["attention"], number)
+    for number in range(max(len(one.wrong_answers) for one in EXERCISES["attention"]) + 1)
+}
 ALL, MOST = sum(POINTS.values()), sum(POINTS.values()) + WRITTEN.points
 # One after the other within a test, since two tests run at a time; cells get less time than a class would have.
 Visit = tuple[Path, str]  # the folder of marks, and what was printed
-TOGETHER = 13  # chapters that one run of the grader marks: half of them
 ONE_BY_ONE = ("--at-once", "1", "--cell-seconds", "60")
 
 
@@ -68,63 +71,18 @@ def earned(row: dict[str, str], exercises: list[Any]) -> dict[str, float]:
     return {label: float(row[f"{label}-check"]) + float(row[f"{label}-hidden"]) for label in machine}
 
 
-def round_of(chapter: str) -> dict[str, dict[str, str]]:
-    """Student → answers: all solutions; of one chapter also none, and each typical mistake once."""
-    machine = [one for one in EXERCISES[chapter] if one.is_graded_by_machine]
-    handed_in = {"right": zoo.solutions(EXERCISES[chapter])}
-    if chapter != "attention":
-        return handed_in
-    handed_in["untouched"] = {}
-    for number in range(max((len(one.wrong_answers) for one in machine), default=0)):
-        handed_in[f"wrong{number}"], _ = zoo.round_of_wrong_answers(EXERCISES[chapter], number)
-    return handed_in
-
-
-@pytest.fixture(scope="session")
-def graded(request: pytest.FixtureRequest, assignments: Path, of_the_run: Path) -> Callable[[str], Path]:
-    """The marks of a chapter; those of several chapters come from one run of the grader."""
-    here = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
-    chosen = [name for name in EXERCISES if {"chapter": name} in here]
-
-    def of(chapter: str) -> Path:
-        first = chosen.index(chapter) // TOGETHER * TOGETHER
-        shared = of_the_run / f"chapters-{first}"
-        with FileLock(f"{shared}.lock"):
-            if not (shared / "complete").exists():
-                for name in chosen[first : first + TOGETHER]:
-                    for student, answers in round_of(name).items():
-                        notebook = zoo.answered(released(assignments, name), answers)
-                        zoo.hand_in(shared / "in", f"{student}_{name}", notebook)
-                zoo.grade(shared / "in", assignments, shared / "out", *ONE_BY_ONE)
-                (shared / "complete").touch()
-        return shared / "out"
-
-    return of
-
-
-# Starters and mistakes of every chapter are tried in test_exercises.py, in process: their way through nbgrader is the
-# same for all. That a chapter's assignment has everything that its solutions need shows here alone.
-@pytest.mark.parametrize(
-    "chapter", [pytest.param(name, marks=[] if name == "attention" else pytest.mark.deep) for name in EXERCISES]
-)
-def test_each_answer_earns_what_the_chapter_says(graded: Callable[[str], Path], chapter: str) -> None:
-    """Through nbgrader: all points for the solutions, none for the starters, less for each typical mistake."""
-    exercises, out = EXERCISES[chapter], graded(chapter)
-    points = {one.label: one.points for one in exercises if one.is_graded_by_machine}
-    expected = {"right": points}
-    if chapter == "attention":
-        expected["untouched"] = dict.fromkeys(points, 0)
-    for number in range(len(round_of(chapter)) - len(expected)):
-        _, expected[f"wrong{number}"] = zoo.round_of_wrong_answers(exercises, number)
-    found = marks(out, chapter)
-    outcomes = {student: zoo.record(out, chapter, student)["outcomes"] for student in expected}
-    for student, given in expected.items():
-        assert earned(found[student], exercises) == given, (student, outcomes[student])
-        assert zoo.record(out, chapter, student)["events"] == []
-    written = [one.label for one in exercises if not one.is_graded_by_machine]
-    for row in found.values():  # nobody writes an answer
-        assert [row[label] for label in written] == ["0.0"] * len(written)
-        assert row["not marked yet"] == "", "an answer that was not given needs no marking"
+@pytest.mark.deep
+def test_the_solutions_of_every_chapter_earn_all_points(assignments: Path, tmp_path: Path) -> None:
+    """That a chapter's assignment has everything that its solutions need shows here alone."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    for name, exercises in EXERCISES.items():
+        zoo.hand_in(folder, f"ada_{name}", zoo.answered(released(assignments, name), zoo.solutions(exercises)))
+    zoo.grade(folder, assignments, out, "--cell-seconds", "60")
+    for name, exercises in EXERCISES.items():
+        record = zoo.record(out, name, "ada")
+        points = {one.label: one.points for one in exercises if one.is_graded_by_machine}
+        assert earned(marks(out, name)["ada"], exercises) == points, (name, record["outcomes"])
+        assert record["events"] == []
 
 
 needs_sandbox = pytest.mark.skipif(bool(missing(zoo.KERNEL_PYTHON)), reason=missing(zoo.KERNEL_PYTHON))
@@ -151,6 +109,8 @@ def visit(assignments: Path, folder: Path, out: Path, is_deep: bool) -> str:
         if is_deep == (name not in zoo.OF_EACH_KIND) and (is_walled or not animal.is_held_by_walls):
             zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
     zoo.MADE_BY_A_PICKLE.unlink(missing_ok=True)
+    for student, (answers, _) in ({} if is_deep else ROUNDS).items():
+        zoo.hand_in(folder, f"{student}_attention", zoo.answered(release, answers))
     others = [name for name in EXERCISES if name != "attention"]
     if others:
         zoo.hand_in(folder / "other" / "attention", "attention", released(assignments, others[0]))
@@ -185,41 +145,17 @@ def test_a_hostile_submission_gets_a_fair_mark(visited: Visit, name: str) -> Non
         assert animal.event in (out / "report-attention.md").read_text("utf-8")
 
 
-IN_OTHER_FORMS = """
-import json, sys
-from pathlib import Path
-from workshop.course.grading import elsewhere
-from workshop.course.grading.course import gradebook
-from workshop.course.grading.marks import marks_of
-from workshop.course.grading.one import Job
-from workshop.course.grading.submissions import Submission
-
-root, runner = Path(sys.argv[1]), json.loads(sys.argv[2])
-forms = {}
-with gradebook(root) as book:
-    for student in sys.argv[3:]:
-        record = Job(root, "attention", student, Path(student)).recorded()
-        found = marks_of(book, Submission(Path(student), student, "attention"), record, {})
-        forms[student] = [elsewhere.gradescope(found, 1.0), elsewhere.classroom50(found, runner)]
-print(json.dumps(forms))
-"""
-
-
-@pytest.mark.parametrize("visited", [False, pytest.param(True, marks=pytest.mark.deep)], indirect=True)
-def test_what_hostile_submissions_earn_fits_the_forms_of_other_graders(visited: Visit) -> None:
+# Starters and mistakes of every chapter are tried in test_exercises.py, in process: their way through nbgrader is the
+# same for all.
+def test_each_answer_earns_what_the_chapter_says(visited: Visit) -> None:
     out, _ = visited
-    given = marks(out, "attention")
-    command = [zoo.PYTHON, "-c", IN_OTHER_FORMS, out, json.dumps(RUNNER), *given]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
-    assert done.returncode == 0, done.stderr
-    forms = json.loads(done.stdout)
-    assert set(forms) == set(given)
-    assert len(forms) > 15
-    for student, (gradescope, classroom50) in forms.items():
-        check_gradescope(gradescope)
-        check_classroom50(classroom50)
-        points = sum(earned(given[student], EXERCISES["attention"]).values())
-        assert sum(test["score"] for test in gradescope["tests"]) == classroom50["score"] == points, student
+    found = marks(out, "attention")
+    for student, (_, points) in ROUNDS.items():
+        record = zoo.record(out, "attention", student)
+        assert earned(found[student], EXERCISES["attention"]) == points, (student, record["outcomes"])
+        assert record["events"] == []
+        assert found[student][WRITTEN.label] == "0.0"
+        assert found[student]["not marked yet"] == "", "an answer that was not given needs no marking"
 
 
 @needs_sandbox

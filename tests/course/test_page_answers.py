@@ -40,7 +40,7 @@ def judged(rules: list[Rule], answer: Answer) -> tuple[str, bool] | None:
 @pytest.fixture
 def made() -> Callable[..., Check]:
     def make(body: str, solution: str, *wrong: str, hidden: str = "pass", choices: tuple[str, ...] = ()) -> Check:
-        exercise = Exercise("ex-made", "", 1, 2, "predict", "easy", 1, 2, "", ["x"], list(choices))
+        exercise = Exercise("ex-made", "", 1, "predict", "easy", 1, 2, "", ["x"], list(choices))
         lines = "\n".join(f"    {line}" for line in body.splitlines())
         exercise.cells = {
             "check": f"def check_x(x):\n{lines}\n\n\nprint(check_x(x))",
@@ -86,7 +86,7 @@ def test_every_choice_has_its_remark(made: Callable[..., Check]) -> None:
 
 
 def test_a_check_of_more_than_one_name_is_refused(made: Callable[..., Check]) -> None:
-    exercise = Exercise("ex-made", "", 1, 2, "predict", "easy", 1, 2, "", ["x"])
+    exercise = Exercise("ex-made", "", 1, "predict", "easy", 1, 2, "", ["x"])
     exercise.cells = {"check": "def check_x(x, y):\n    return 1\nprint(check_x(x, 2))", "hidden-check": ""}
     with pytest.raises(ValueError, match="check_x"):
         Check(exercise, {})

@@ -207,9 +207,7 @@ FULL = ("OSError: [Errno 28] No space left on device", "OSError: [Errno 27] File
 
 @pytest.mark.deep
 def test_submissions_that_cannot_run_get_nothing_and_stop_nobody(tmp_path):
-    for student, (source, _) in HOSTILE.items():
-        (tmp_path / student).mkdir()
-        (tmp_path / student / "my_transformer.py").write_text(source, "utf-8")
+    hand_in(tmp_path, {f"{student}/my_transformer.py": source for student, (source, _) in HOSTILE.items()})
     (tmp_path / "empty").mkdir()
     for student, (_, remark) in {**HOSTILE, "empty": ("", "no my_transformer.py")}.items():
         never_ends = remark == "stopped after"
@@ -266,11 +264,11 @@ def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path
     students = tmp_path / "class"
     hand_in(students / "untouched" / "my_transformer", {"__init__.py": EMPTY, **OWN_TESTS})
     solved(students / "solved")
-    hand_in(students / "task-13", {"my_transformer.py": TASK_13 + INNOCENT})
+    hand_in(students, {"lovelaceada_1234_56_my_transformer.py": TASK_13 + INNOCENT})
     rows = {row["student"]: row for row in grade(monkeypatch, students, tmp_path / "marks.csv")}
     assert float(rows["untouched"]["total"]) == 0
     assert "test_own" not in rows["untouched"], "no submission brings its own tests"
-    assert float(rows["task-13"]["total"]) == 2
+    assert float(rows["lovelaceada-1234"]["total"]) == 2
     tests = [name for name in rows["solved"] if name.startswith("test_")]
     assert len(tests) >= 30
     assert all(float(rows["solved"][name]) > 0 for name in tests), rows["solved"]
@@ -342,9 +340,11 @@ def test_an_odd_folder_becomes_a_remark_and_the_class_is_marked(tmp_path, monkey
 
 
 def test_marks_hold_any_name_and_no_formula(tmp_path):
-    odd = grade_projects.Marked("=HYPERLINK(1)", {"a": 1.0}, "@SUM(1)")
-    unreadable = grade_projects.Marked("\udcff", {})  # a byte that is not UTF-8 in the name of a folder
-    rows = {mark.student: grade_projects.row(mark, ["a"]) for mark in (odd, unreadable)}
+    odd = {
+        "=HYPERLINK(1)": grade_projects.Marked({"a": 1.0}, "@SUM(1)"),
+        "\udcff": grade_projects.Marked({}),  # a byte that is not UTF-8 in the name of a folder
+    }
+    rows = {name: grade_projects.row(grade_projects.listed(name), mark, ["a"]) for name, mark in odd.items()}
     grade_projects.write_marks(rows, tmp_path / "marks.csv", ["student", "total", "remark", "a"])
     lines = (tmp_path / "marks.csv").read_text("utf-8").splitlines()
     assert lines == ["student,total,remark,a", "'=HYPERLINK(1),1.0,'@SUM(1),1.0", "\\udcff,0,,0"]
@@ -354,7 +354,7 @@ def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_pa
     def second_never_ends(submission: Path, _seconds: float) -> grade_projects.Marked:
         if submission.name == "b":
             raise KeyboardInterrupt
-        return grade_projects.Marked(submission.name, {"test": 3.0})
+        return grade_projects.Marked({"test": 3.0})
 
     table = tmp_path / "marks.csv"
     monkeypatch.setattr(grade_projects, "grade_build", second_never_ends)
@@ -366,7 +366,7 @@ def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_pa
             grade(monkeypatch, tmp_path / "class", table, *options)
     assert table.read_text("utf-8").splitlines() == ["student,total,remark,test", "a,3.0,,3.0"]
     table.write_text("student,total,remark,test,own\na,3.0,copied,3.0,7\n", "utf-8-sig")  # by hand
-    monkeypatch.setattr(grade_projects, "grade_build", lambda path, _: grade_projects.Marked(path.name, {"test": 2.0}))
+    monkeypatch.setattr(grade_projects, "grade_build", lambda _path, _seconds: grade_projects.Marked({"test": 2.0}))
     rows = grade(monkeypatch, tmp_path / "class", table)
     assert [[*row.values()] for row in rows] == [["a", "3.0", "copied", "3.0", "7"], ["b", "2.0", "", "2.0", ""]]
     for option in (["--again", "a"], ["--again"]):
@@ -428,13 +428,6 @@ def test_downloads_of_course_systems_are_taken_as_they_are(tmp_path):
     for name in ("bob_1_2_my_transformer.zip", "eve_my_transformer.py", " my_transformer.py"):
         assert name in left_out
     assert [*grade_projects.find(tmp_path, make_projects.BUGS)[0]] == ["Cid D 77"], "a library is a folder"
-
-
-@pytest.mark.slow
-def test_a_file_alone_is_marked_like_a_folder(tmp_path):
-    hand_in(tmp_path, {"lovelaceada_1234_56_my_transformer.py": TASK_13})
-    marked = grade_projects.grade_build(tmp_path / "lovelaceada_1234_56_my_transformer.py", 60)
-    assert (sum(marked.points.values()), marked.remark) == (2, "")
 
 
 def test_without_a_sandbox_nothing_is_marked_unasked(tmp_path, monkeypatch):

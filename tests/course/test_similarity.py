@@ -68,7 +68,7 @@ def test_only_what_a_student_may_write_is_compared(graded: Path) -> None:
 
 
 def test_without_submissions_it_says_what_to_do_first(graded: Path) -> None:
-    with pytest.raises(ValueError, match="masks"):
+    with pytest.raises(SystemExit, match="masks"):
         notebooks(graded, "masks")
 
 

@@ -113,7 +113,7 @@ def test_a_students_check_holds_the_numbers_and_no_cell_reads_their_names(label:
 @pytest.fixture
 def exercise() -> Exercise:
     """Twice a number."""
-    made = Exercise("ex-made", "", 1, 2, "predict", "easy", 1, 2, "", ["x"])
+    made = Exercise("ex-made", "", 1, "predict", "easy", 1, 2, "", ["x"])
     made.cells = {
         "numbers": "n = 3  # 3..5",
         "answer": "x = None",

@@ -93,9 +93,7 @@ class AssignmentWriter:
     def _statement(self, exercise: Exercise) -> None:
         """Title, task and hints as text; a cell that the exercise only shows stays a cell."""
         number = self.plain.index.numbers.get((self.page.name, exercise.line), "Exercise")
-        options = {"difficulty": exercise.difficulty, "minutes": exercise.minutes, "points": exercise.points}
-        words = {"teaches": exercise.teaches, "without": " | ".join(exercise.without)}
-        task = task_words(exercise.kind, {**options, **words})
+        task = task_words(exercise.kind, vars(exercise) | {"without": " | ".join(exercise.without)})
         parts = [f"## {number}: {self.plain.inline(exercise.title, exercise.line)}\n\n*{task}*"]
         pending: list[Block] = []
 

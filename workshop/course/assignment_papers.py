@@ -3,6 +3,7 @@
 import csv
 import io
 from dataclasses import replace
+from typing import Any
 
 from workshop.course.exercises import Exercise
 from workshop.site.book_index import Page
@@ -29,28 +30,22 @@ def explanation(plain: Plain, exercise: Exercise) -> str:
     return with_code(plain, exercise.explanation)
 
 
-def rows(page: Page, plain: Plain, exercises: list[Exercise]) -> list[dict[str, object]]:
+def rows(page: Page, plain: Plain, exercises: list[Exercise]) -> list[dict[str, Any]]:
     """The lines of the table for one chapter."""
     return [
-        {
-            "label": exercise.label,
+        vars(exercise)
+        | {
             "chapter": page.name,
             "number": plain.index.numbers.get((page.name, exercise.line), ""),
-            "title": exercise.title,
-            "kind": exercise.kind,
-            "difficulty": exercise.difficulty,
-            "minutes": exercise.minutes,
-            "points": exercise.points,
             "marked": "by machine" if exercise.is_graded_by_machine else "by hand",
-            "teaches": exercise.teaches,
         }
         for exercise in exercises
     ]
 
 
-def table(lines: list[dict[str, object]]) -> str:
+def table(lines: list[dict[str, Any]]) -> str:
     file = io.StringIO()
-    writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
     return file.getvalue()
@@ -58,13 +53,12 @@ def table(lines: list[dict[str, object]]) -> str:
 
 def rubric(page: Page, plain: Plain, exercises: list[Exercise]) -> str:
     """How each exercise of a chapter is marked, with its solution and the mistakes that people make."""
-    by_hand = sum(exercise.points for exercise in exercises if not exercise.is_graded_by_machine)
     head = RUBRIC_HEAD.format(
         title=plain.inline(page.title, 1),
         count=len(exercises),
         points=sum(exercise.points for exercise in exercises),
         minutes=sum(exercise.minutes for exercise in exercises),
-        by_hand=by_hand,
+        by_hand=sum(exercise.points for exercise in exercises if not exercise.is_graded_by_machine),
     )
     return "\n\n".join([head, *(_section(page, plain, exercise) for exercise in exercises)]) + "\n"
 

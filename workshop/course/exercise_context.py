@@ -6,16 +6,16 @@ from each name that is read, back to the nearest cell before it that binds the n
 
 import ast
 import builtins
+import dis
 import re
 import symtable
 
-from workshop.course.exercises import Exercise, tags
+from workshop.course.exercises import ROLES, Exercise, tags
 from workshop.site.book_index import Page
 from workshop.site.make_notebooks import BOOK_ONLY, is_run, with_records
 from workshop.site.plain_markdown import Plain
 
 MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
-OF_AN_EXERCISE = {"answer", "check", "solution", "hidden-check", "wrong-answer", "numbers"}
 
 
 def plain_python(source: str) -> str:
@@ -38,63 +38,25 @@ def bound(source: str) -> set[str]:
     return {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
 
 
-def _read_by_simple(node: ast.AST) -> tuple[set[str], set[str]]:
-    """The names that a statement or expression without a body reads, and those that it binds."""
-    text = ast.unparse(node)
-    top = symtable.symtable(text, "statement", "exec")
-    binds = bound(text)
-    updated = {node.target.id} if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) else set()
-    here = {s.get_name() for s in top.get_symbols() if s.is_referenced()}
-    return here | updated | (_names_inside(top) - binds), binds
-
-
-def _headers(node: ast.stmt) -> tuple[list[ast.AST], list[ast.AST]]:
-    """What a statement with a body reads before the body, and the targets that it binds for it."""
-    match node:
-        case ast.For():
-            return [node.iter], [node.target]
-        case ast.While() | ast.If():
-            return [node.test], []
-        case ast.With():
-            targets = [item.optional_vars for item in node.items if item.optional_vars]
-            return [item.context_expr for item in node.items], [*targets]
-        case _:
-            return [], []
-
-
-def _needs(statements: list[ast.stmt], known: set[str]) -> set[str]:
-    """The names that statements read before one of them binds them; `known` grows by what they bind."""
-    needed: set[str] = set()
-    for node in statements:
-        if not isinstance(node, ast.For | ast.While | ast.If | ast.With | ast.Try):
-            names, binds = _read_by_simple(node)
-            needed |= names - known
-            known |= binds
-            continue
-        headers, targets = _headers(node)
-        for header in headers:
-            names, binds = _read_by_simple(header)  # it binds by :=
-            needed |= names - known
-            known |= binds
-        known |= {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
-        handlers = [statement for handler in getattr(node, "handlers", []) for statement in handler.body]
-        known |= {handler.name for handler in getattr(node, "handlers", []) if handler.name}
-        for body in (node.body, handlers, getattr(node, "orelse", []), getattr(node, "finalbody", [])):
-            needed |= _needs(body, known)
-    return needed
-
-
 def read(source: str) -> set[str]:
     """The names that a cell needs from the cells before it; a function may read what is bound after it."""
-    needed = _needs(ast.parse(plain_python(source)).body, set())
-    return needed - set(dir(builtins)) - {"__name__", "__file__", "display"}
+    needed: set[str] = set()
+    known = {*dir(builtins), "__name__", "__file__", "display"}
+    for statement in ast.parse(plain_python(source)).body:
+        for step in dis.get_instructions(compile(ast.Module([statement], []), "cell", "exec")):
+            if step.opname == "LOAD_NAME" and step.argval not in known:  # before anything stored it
+                needed.add(step.argval)
+            elif step.opname == "STORE_NAME":
+                known.add(step.argval)
+        needed |= _names_inside(symtable.symtable(ast.unparse(statement), "statement", "exec")) - known
+    return needed
 
 
 def cells_before(page: Page, plain: Plain, line: int) -> list[str]:
     """The code of the ordinary cells above a line, as a notebook has it."""
     sources = []
     for block in (block for block in page.outside("solution") if block.line < line):
-        if block.name == "code-cell" and not {BOOK_ONLY, *OF_AN_EXERCISE} & set(tags(block)):
+        if block.name == "code-cell" and not {BOOK_ONLY, *ROLES} & set(tags(block)):
             sources.append(with_records(block.text.strip("\n"), plain.root))
         elif is_run(block):
             sources.append(plain.source(block)[1])

@@ -33,6 +33,7 @@ DIFFICULTIES = ("easy", "medium", "hard")
 LISTS = ("fields", "choices", "without")
 PASSED = "Right"  # how the answer of a check begins when there is nothing to mend
 ONCE = ("answer", "check", "solution", "hidden-check")
+ROLES = (*ONCE, "numbers", "wrong-answer")
 RUBRIC_LINE = re.compile(r"^- (\d+): (\S.*)$")
 
 
@@ -52,7 +53,6 @@ class Exercise:
     label: str
     title: str
     line: int
-    end: int
     kind: str
     difficulty: str
     minutes: int
@@ -156,7 +156,7 @@ def _read_rubric(page: Page, block: Block) -> list[tuple[int, str]]:
 
 def _add_cell(page: Page, exercise: Exercise, block: Block) -> bool:
     """Put a tagged code cell where it belongs; False for a cell that is shown."""
-    role = next((tag for tag in tags(block) if tag in (*ONCE, "numbers", "wrong-answer")), None)
+    role = next((tag for tag in tags(block) if tag in ROLES), None)
     if role is None:
         return False
     if role == "wrong-answer":
@@ -224,7 +224,7 @@ def exercises_of(page: Page) -> list[Exercise]:
         inside = _between(page, i, "exercise-end")
         label = str(block.options.get("label", ""))
         task = _task(page, block, inside)
-        exercise = Exercise(label, block.argument, block.line, inside[-1].line, **task)
+        exercise = Exercise(label, block.argument, block.line, **task)
         for part in inside:
             if part.name == "hint":
                 exercise.hints.append(part)

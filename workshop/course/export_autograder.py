@@ -91,10 +91,12 @@ def {part}(env):
 
 
 def check_assignment(chapter: str, assignments: Path) -> None:
-    """Raise a ValueError, with the chapters that there are, for a chapter without an assignment."""
+    """Stop, with the chapters that there are, for a chapter without an assignment."""
     if not (assignments / "release" / chapter / f"{chapter}.ipynb").exists():
         known = ", ".join(sorted(path.name for path in assignments.glob("release/*/"))) or "none yet"
-        raise ValueError(f"no assignment {chapter!r} in {assignments}: run `make assignments`; there are: {known}")
+        raise SystemExit(
+            f"error: no assignment {chapter!r} in {assignments}: run `make assignments`; there are: {known}"
+        )
 
 
 def write_script(path: Path, text: str) -> None:
@@ -103,12 +105,7 @@ def write_script(path: Path, text: str) -> None:
 
 
 def pack_book(chapter: str, assignments: Path, archive: Path, scripts: dict[str, str]) -> None:
-    """Everything that the marking of a chapter needs, as a zip, with these scripts beside it.
-
-    Raises:
-        ValueError: a chapter without an assignment.
-    """
-    check_assignment(chapter, assignments)
+    """Everything that the marking of a chapter needs, as a zip, with these scripts beside it."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         to = Path(place)
@@ -154,7 +151,6 @@ def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
 def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
     """A folder with tests/, requirements.txt and the notebook to hand out, in which each check names its test."""
     copies = {kind: assignments / kind / chapter / f"{chapter}.ipynb" for kind in ("source", "release")}
-    check_assignment(chapter, assignments)
     checks: dict[str, list[dict[str, Any]]] = {}
     for cell in json.loads(copies["source"].read_text("utf-8"))["cells"]:
         if answer := cell["metadata"].get("book", {}).get("answer"):
@@ -186,11 +182,9 @@ def main() -> None:
     parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
     parser.add_argument("--out", type=Path, default=Path(), help="default: here")
     given = parser.parse_args()
-    try:
-        for chapter in given.chapters:
-            print(FORMS[given.form](chapter, given.assignments, given.out))
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
+    for chapter in given.chapters:
+        check_assignment(chapter, given.assignments)
+        print(FORMS[given.form](chapter, given.assignments, given.out))
 
 
 if __name__ == "__main__":

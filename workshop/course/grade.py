@@ -22,6 +22,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,9 +147,7 @@ def run(
     the_course.root.mkdir(parents=True, exist_ok=True)
     keep_key(the_course.root, key)
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
-    by_chapter: dict[str, list[Submission]] = {}
-    for one in submissions:
-        by_chapter.setdefault(one.chapter, []).append(one)
+    by_chapter = {name: [*found] for name, found in groupby(submissions, key=attrgetter("chapter"))}
     for name in by_chapter:
         the_course.prepare(name)
     jobs = [

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import nbformat
+from nbgrader.utils import is_grade, is_solution  # pyright: ignore[reportMissingImports]
 
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
@@ -33,8 +34,8 @@ def newest_notebook(folder: Path) -> Path | None:
 def written_in(folder: Path) -> dict[str, str]:
     """Written answer → its text, of the notebook as it was graded."""
     notebook = nbformat.read(folder / f"{folder.name}.ipynb", 4)
-    roles = ((cell, cell.metadata.get("nbgrader", {})) for cell in notebook.cells)
-    return {role["grade_id"]: cell.source for cell, role in roles if role.get("grade") and role.get("solution")}
+    written = (cell for cell in notebook.cells if is_grade(cell) and is_solution(cell))
+    return {cell.metadata.nbgrader.grade_id: cell.source for cell in written}
 
 
 def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> elsewhere.Marks:

@@ -22,6 +22,7 @@ import csv
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -48,7 +49,6 @@ POINTS_A_BUG = 4
 POINTS_FOR_THE_REST = 5  # everything else still passes
 REST = "everything passes"
 BUILD_TESTS = "test_my_transformer.py"
-BY_HAND = {BUILD: (), BUGS: ("found.md",)}  # columns that the table has for marks by hand
 HAND_IN = re.compile(r".+_my_transformer(?:-\d+)?(?: \(\d+\))?\.py")  # -1: a second try
 OWN_WORK = "test_nothing_is_left_to_ready_made_attention"  # where it does not pass, no point of the project counts
 NO_LIBRARY = """\
@@ -65,15 +65,12 @@ NOT_TAKEN = shutil.ignore_patterns(
 class Marked:
     """The points of one submission, test by test or bug by bug, and what happened if it could not be run."""
 
-    student: str
     points: dict[str, float]
     remark: str = ""
 
 
 def limited() -> None:
     """Limits of a child process, where the system knows them: memory, the size of a file, and no core file."""
-    import resource
-
     size = Limits().file_mb << 20
     for kind, bound in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_FSIZE, size), (resource.RLIMIT_CORE, 0)):
         with contextlib.suppress(ValueError, OSError):  # macOS bounds no address space
@@ -108,7 +105,7 @@ def run_tests(folder: Path, names: list[str], seconds: float, most: int = RUN) -
             stderr=subprocess.DEVNULL,
             timeout=most * seconds,
             check=False,
-            preexec_fn=limited if os.name == "posix" else None,
+            preexec_fn=limited,
         )
     except subprocess.TimeoutExpired:
         return [], f"{STOPPED} {most * seconds:g} s"
@@ -185,7 +182,7 @@ def worth() -> dict[str, float]:
 def grade_build(submission: Path, seconds: float) -> Marked:
     """Points for each passing test of the project to build a Transformer, if the student wrote what passes."""
     if not _own(submission):
-        return Marked(submission.name, {}, "no my_transformer.py")
+        return Marked({}, "no my_transformer.py")
     cases, remark = _try_build(submission, seconds, [BUILD_TESTS])
     if remark.startswith(STOPPED):
         cases, remark = _one_by_one(submission, seconds)
@@ -195,23 +192,26 @@ def grade_build(submission: Path, seconds: float) -> Marked:
     if not remark and OWN_WORK not in good:
         why = [said(f, submission) for case in cases if case.get("name") == OWN_WORK for f in case.iter("failure")]
         remark = f"{sum(points.values()):g} points withheld: {'; '.join(why) or 'the tests did not run to their end'}"
-    return Marked(submission.name, points if OWN_WORK in good else dict.fromkeys(points, 0.0), remark)
+    return Marked(points if OWN_WORK in good else dict.fromkeys(points, 0.0), remark)
 
 
-def _library(folder: Path, taken_over: Path | None, file: str | None, healthy: Iterable[str] = ()) -> None:
-    """The healthy library with one file, or all but the healthy ones, taken from a submission; the tests beside it."""
-    whole = taken_over / "transformer_lib" if taken_over and file is None else ROOT / "transformer_lib"
-    library, oracles = folder / "transformer_lib", {"reference.py", "interop"}
-    # What the tests judge by is never a submission's.
-    shutil.copytree(whole, library, ignore=lambda at, names: NOT_TAKEN(at, names) | oracles.intersection(names))
-    if taken_over and file:
-        shutil.copy(taken_over / "transformer_lib" / file, library / file)
-    for name in healthy:
-        shutil.copy(ROOT / "transformer_lib" / name, library / name)
-    shutil.copy(ROOT / "transformer_lib/reference.py", library)
-    shutil.copytree(ROOT / "transformer_lib/interop", library / "interop", ignore=NOT_TAKEN)
-    copy_tests(folder / "tests")
-    shutil.copy(PROJECTS / BUGS / "pytest.ini", folder)
+def _try_library(
+    whole: Path, other: Path, files: Iterable[str], tests: list[str], seconds: float
+) -> tuple[list[ET.Element], str]:
+    """What these tests find in one library that has some files of another: a submission's and the healthy one."""
+    with scratch() as name:
+        folder, library, oracles = Path(name), Path(name, "transformer_lib"), {"reference.py", "interop"}
+        shutil.copytree(  # What the tests judge by is never a submission's.
+            *(whole / "transformer_lib", library),
+            ignore=lambda at, names: NOT_TAKEN(at, names) | oracles.intersection(names),
+        )
+        for file in files:
+            shutil.copy(other / "transformer_lib" / file, library / file)
+        shutil.copy(ROOT / "transformer_lib/reference.py", library)
+        shutil.copytree(ROOT / "transformer_lib/interop", library / "interop", ignore=NOT_TAKEN)
+        copy_tests(folder / "tests")
+        shutil.copy(PROJECTS / BUGS / "pytest.ini", folder)
+        return run_tests(folder, tests, seconds)
 
 
 def grade_bugs(submission: Path, seconds: float, planted: list[dict[str, str]]) -> Marked:
@@ -221,23 +221,18 @@ def grade_bugs(submission: Path, seconds: float, planted: list[dict[str, str]]) 
     rest earns nothing either.
     """
     if missing := [bug["file"] for bug in planted if not (submission / "transformer_lib" / bug["file"]).is_file()]:
-        return Marked(submission.name, {}, f"no transformer_lib/{missing[0]}")
+        return Marked({}, f"no transformer_lib/{missing[0]}")
     points: dict[str, float] = {}
     remarks = []
     for bug in planted:
-        with scratch() as name:
-            _library(Path(name), submission, bug["file"])
-            cases, remark = run_tests(Path(name), [f"tests/{bug['caught_by']}"], seconds)
+        cases, remark = _try_library(ROOT, submission, [bug["file"]], [f"tests/{bug['caught_by']}"], seconds)
         points[bug["name"]] = POINTS_A_BUG * bool(cases and all(map(passed, cases)))
-        remarks += [remark] if remark else []
+        remarks.append(remark)
     left = [bug["file"] for bug in planted if not points[bug["name"]]]
-    with scratch() as name:
-        _library(Path(name), submission, None, left)
-        cases, remark = run_tests(Path(name), ["-m", "not slow", "tests"], seconds)
-        remarks += [remark] if remark else []
+    cases, remark = _try_library(submission, ROOT, left, ["-m", "not slow", "tests"], seconds)
     failed = sum(not passed(case) and case.find("skipped") is None for case in cases)
     points[REST] = POINTS_FOR_THE_REST * bool(any(points.values()) and cases and failed == 0)
-    return Marked(submission.name, points, "; ".join(dict.fromkeys(remarks)))
+    return Marked(points, "; ".join(filter(None, dict.fromkeys([*remarks, remark]))))
 
 
 def marked(grade: Callable[[Path, float], Marked], submission: Path, seconds: float) -> Marked:
@@ -248,13 +243,13 @@ def marked(grade: Callable[[Path, float], Marked], submission: Path, seconds: fl
         reason = str(error.args[0][0][2])
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-    return Marked(submission.name, {}, f"could not be marked: {' '.join(reason.split())[:LETTERS]}")
+    return Marked({}, f"could not be marked: {' '.join(reason.split())[:LETTERS]}")
 
 
-def row(mark: Marked, parts: Iterable[str]) -> dict[str, object]:
+def row(student: str, mark: Marked, parts: Iterable[str]) -> dict[str, object]:
     """The row of a student: total, remark, and every part."""
     own = {cell(part): mark.points.get(part, 0) for part in parts}
-    return {"student": listed(mark.student), "total": sum(own.values()), "remark": cell(mark.remark), **own}
+    return {"student": student, "total": sum(own.values()), "remark": cell(mark.remark), **own}
 
 
 def listed(student: str) -> str:
@@ -306,7 +301,7 @@ def write_marks(rows: dict[str, dict[str, object]], path: Path, columns: list[st
 
 
 def find(folder: Path, project: str) -> tuple[dict[str, Path], str]:
-    """Student → the folder, or of the first project the file; and a line on what lies beside them.
+    """Student, as in the table → the folder, or of the first project the file; and a line on what lies beside them.
 
     Raises:
         SystemExit: if there is no folder, or none in it.
@@ -318,10 +313,8 @@ def find(folder: Path, project: str) -> tuple[dict[str, Path], str]:
     beside = []
     for path in sorted(found, key=lambda path: (path.lstat().st_mtime, path.name)):
         is_module = project == BUILD and path.is_file() and not path.is_symlink() and HAND_IN.fullmatch(path.name)
-        if is_module or MOODLE.match(path.name):
-            student = whose(path.stem if is_module else path.name, {"my_transformer"})["student"]
-        else:
-            student = path.name
+        named = whose(path.stem if is_module else path.name, {"my_transformer"})
+        student = listed(named["student"] if is_module or MOODLE.match(path.name) else path.name)
         if not is_module and not path.is_dir():
             beside.append(path)
             continue
@@ -333,6 +326,16 @@ def find(folder: Path, project: str) -> tuple[dict[str, Path], str]:
     if not students:
         raise SystemExit(f"{folder} holds no folder: put each student's files into a folder of its own. {left_out}")
     return dict(sorted(students.items())), left_out
+
+
+def grader(project: str, key: Path) -> tuple[Callable[[Path, float], Marked], list[str], list[str]]:
+    """What marks a submission of a project, the parts that it gives points for, and the columns for marks by hand."""
+    if project == BUILD:
+        return grade_build, [name for name, value in worth().items() if value], []
+    if not key.exists():
+        raise SystemExit(f"{key} is not there: name the key that make_projects.py wrote with --key")
+    planted = json.loads(key.read_text("utf-8"))
+    return partial(grade_bugs, planted=planted), [*(bug["name"] for bug in planted), REST], ["found.md"]
 
 
 def main() -> None:
@@ -351,29 +354,19 @@ def main() -> None:
     parser.add_argument("--without-sandbox", action="store_true", help="go on where there is none")
     arguments = parser.parse_args()
     students, left_out = find(arguments.submissions, arguments.project)
-    again = [*map(listed, students)] if arguments.again == [] else arguments.again or []
-    if unknown := sorted({*again} - {*map(listed, students)}):
+    again = [*students] if arguments.again == [] else arguments.again or []
+    if unknown := sorted({*again} - {*students}):
         parser.error(f"--again: {', '.join(unknown)} handed in nothing in {arguments.submissions}")
-    grade: Callable[[Path, float], Marked] = grade_build
-    planted: list[dict[str, str]] = []
-    if arguments.project == BUGS:
-        if not arguments.key.exists():
-            raise SystemExit(f"{arguments.key} is not there: name the key that make_projects.py wrote with --key")
-        planted = json.loads(arguments.key.read_text("utf-8"))
-        grade = partial(grade_bugs, planted=planted)
     print(warned(Path(sys.executable), arguments.without_sandbox), end="")
-    parts = [*(bug["name"] for bug in planted), REST]
-    if arguments.project == BUILD:
-        parts = [name for name, value in worth().items() if value]
-    columns = ["student", "total", "remark", *BY_HAND[arguments.project], *map(cell, parts)]
+    grade, parts, by_hand = grader(arguments.project, arguments.key)
+    columns = ["student", "total", "remark", *by_hand, *map(cell, parts)]
     columns, rows = read_marks(arguments.marks, columns)
     arguments.marks.parent.mkdir(parents=True, exist_ok=True)
-    todo = [name for name in students if listed(name) not in rows or listed(name) in again]
+    todo = [name for name in students if name not in rows or name in again]
     try:
         for name in tqdm(todo, unit="submission"):
             mark = marked(grade, students[name], arguments.seconds)
-            mark.student = name
-            rows[listed(name)] = {**rows.get(listed(name), {}), **row(mark, parts)}
+            rows[name] = {**rows.get(name, {}), **row(name, mark, parts)}
             write_marks(rows, arguments.marks, columns)
     except KeyboardInterrupt:
         rest = "the same command goes on with the rest"

@@ -37,11 +37,6 @@ ROOT = Path(__file__).resolve().parents[2]
 GRADING_PYTHON = ROOT / ".venv-grading" / "bin" / "python"
 
 
-def has_tasks(page: Page) -> bool:
-    """Whether the page has exercises that can be handed out."""
-    return any(block.name == "task" for block in page.blocks)
-
-
 def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, list[Exercise]]]:
     """Name → page, its renderer and its exercises, for the chapters that have any.
 
@@ -49,9 +44,9 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
         SystemExit: if a chapter that was asked for has none.
     """
     found = {
-        name: (plain.page, plain, exercises_of(plain.page))
+        name: (plain.page, plain, exercises)
         for name, plain in whole_book(ROOT).items()
-        if has_tasks(plain.page) and (not names or name in names)
+        if (not names or name in names) and (exercises := exercises_of(plain.page))
     }
     if unknown := sorted(set(names or []) - set(found)):
         raise SystemExit(f"No exercises to hand out in: {', '.join(unknown)}. Chapters: `make assignments`.")
@@ -93,10 +88,10 @@ def write_variants(out: Path, names: list[str], key: bytes, students: list[str])
     """Write the release once for each student, with numbers of his own.
 
     Raises:
-        ValueError: an answer does not earn what it should with some numbers.
+        SystemExit: an answer does not earn what it should with some numbers.
     """
     if faults := [fault for name in names for fault in try_page(name, show=False, with_numbers_alone=True)]:
-        raise ValueError("no numbers are drawn: " + "; ".join(faults))
+        raise SystemExit("error: no numbers are drawn: " + "; ".join(faults))
     for name in names:
         release = (out / "release" / name / f"{name}.ipynb").read_text("utf-8")
         for student in students:
@@ -140,11 +135,8 @@ def main() -> None:
     except PageError as error:
         raise SystemExit(f"book/{error}") from None
     make_release(arguments.out)
-    try:
-        write_variants(arguments.out, names if key else [], key, students)
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
     if key:
+        write_variants(arguments.out, names, key, students)
         print(f"Each of {len(students)} students has a notebook of his own in {arguments.out}/variants/CHAPTER/.")
     print(f"{len(names)} assignments in {arguments.out}: {time.monotonic() - start:.0f} s. Hand out release/CHAPTER/.")
 

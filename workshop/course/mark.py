@@ -9,7 +9,6 @@ form's own: each of them carries a word that is drawn anew at every start. Nothi
 import argparse
 import base64
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -18,9 +17,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from jinja2 import BaseLoader, pass_context
 from jupyter_server.serverapp import ServerApp  # pyright: ignore[reportMissingImports]
 from nbgrader.server_extensions.formgrader import handlers  # pyright: ignore[reportMissingImports]
+from nbgrader.utils import is_grade, is_solution  # pyright: ignore[reportMissingImports]
 from traitlets.config import Config
 
 from workshop.course.grading.feedback import markdown
@@ -69,20 +70,18 @@ class WithWord(BaseLoader):
 @cache
 def rubrics() -> dict[str, str]:
     """Written answer → its solution and rubric as HTML, from the instructor's notebooks in this folder of marks."""
-    notebooks = [json.loads(path.read_text("utf-8")) for path in sorted(Path("source").glob("*/*.ipynb"))]
-    cells = [cell for notebook in notebooks for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
-    roles = [(cell["metadata"].get("nbgrader", {}).get("grade_id"), "".join(cell["source"])) for cell in cells]
-    return {label: markdown(text, trusted=True) for label, text in roles if label}
+    cells = [cell for path in Path("source").glob("*/*.ipynb") for cell in nbformat.read(path, 4).cells]
+    written = [cell for cell in cells if is_grade(cell) and is_solution(cell)]
+    return {cell.metadata.nbgrader.grade_id: markdown(cell.source, trusted=True) for cell in written}
 
 
 @pass_context
 def shown(context: Any, source: str) -> str:
     """The text of a cell of the assignment, or of a student, as HTML."""
     cell = context["cell"]
-    role = cell.metadata.get("nbgrader", {})
-    own = bool(cell.metadata.get("assignment")) and not role.get("solution")
+    own = bool(cell.metadata.get("assignment")) and not is_solution(cell)
     text = markdown(source, trusted=own, attachments=cell.get("attachments"))
-    rubric = rubrics().get(role.get("grade_id", ""), "") if role.get("grade") and role.get("solution") else ""
+    rubric = rubrics().get(cell.metadata.get("nbgrader", {}).get("grade_id"))
     return f"<details><summary>How to mark it</summary>{rubric}</details>{text}" if rubric else text
 
 

@@ -13,11 +13,10 @@ import itertools
 import json
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from workshop.course.exercise_context import bound, context
+from workshop.course.exercise_context import bound
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.try_exercises import prepared, run
 from workshop.site.book_index import Page
@@ -175,11 +174,8 @@ def is_asked(exercise: Exercise) -> bool:
 def checks_of(page: Page, plain: Plain) -> Iterator[tuple[Exercise, Check]]:
     """The predictions of a page, each with its check; the cells that it stands on run first."""
     for exercise in filter(is_asked, exercises_of(page)):
-        names = prepared(context(page, plain, exercise))
-        yield exercise, Check(exercise, names)
-        for value in names.values():
-            if isinstance(value, tempfile.TemporaryDirectory):
-                value.cleanup()
+        with prepared(page, plain, exercise) as names:
+            yield exercise, Check(exercise, names)
 
 
 def kind_of(check: Check) -> str:

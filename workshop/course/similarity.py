@@ -46,11 +46,11 @@ def notebooks(root: Path, chapter: str) -> dict[str, Path]:
     """Student → what was graded, of those who stand in the table of marks; and the book's solution.
 
     Raises:
-        ValueError: nothing of this chapter was graded.
+        SystemExit: nothing of this chapter was graded.
     """
     table = root / "marks" / f"{chapter}.csv"
     if not table.exists():
-        raise ValueError(f"{root} holds no marks of {chapter!r}: run `make grade` first, or name its folder")
+        raise SystemExit(f"error: {root} holds no marks of {chapter!r}: run `make grade` first, or name its folder")
     with table.open(encoding="utf-8", newline="") as opened:
         students = [row["student"].removeprefix("'") for row in csv.DictReader(opened)]
     found = {name: root / "submitted" / name / chapter / f"{chapter}.ipynb" for name in students}
@@ -83,10 +83,7 @@ def main() -> None:
     parser.add_argument("--marks", type=Path, default=ROOT / "grades", help="the folder of marks (default: grades)")
     parser.add_argument("--share", type=float, default=0.8, help="show pairs from this share on (default: 0.8)")
     given = parser.parse_args()
-    try:
-        print(report(given.marks, given.chapter, given.share))
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
+    print(report(given.marks, given.chapter, given.share))
 
 
 if __name__ == "__main__":

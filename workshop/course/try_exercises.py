@@ -13,6 +13,7 @@ import io
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,9 @@ from typing import Any
 from workshop.course.exercise_context import asked, bound, context, plain_python, read
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.variants import combinations
-from workshop.site.book_index import pages_in_order
+from workshop.site.book_index import Page, pages_in_order
 from workshop.site.myst_blocks import PageError
-from workshop.site.plain_markdown import whole_book
+from workshop.site.plain_markdown import Plain, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,13 +72,17 @@ def mark(exercise: Exercise, answer: str, names: dict[str, Any]) -> Mark:
     return Mark(points, visible, hidden)
 
 
-def prepared(sources: list[str]) -> dict[str, Any]:
-    """The namespace in which an exercise is tried."""
+@contextlib.contextmanager
+def prepared(page: Page, plain: Plain, exercise: Exercise) -> Iterator[dict[str, Any]]:
+    """The namespace in which an exercise is tried: the cells that it stands on have run."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    for source in sources:
+    for source in context(page, plain, exercise):
         if error := run(source, names):
             raise SystemExit(f"a cell that the exercise stands on failed: {error}\n{source[:500]}")
-    return names
+    yield names
+    for value in names.values():
+        if isinstance(value, tempfile.TemporaryDirectory):
+            value.cleanup()  # it would go when the notebook ends
 
 
 def trials(exercise: Exercise) -> list[tuple[str, str, int]]:
@@ -136,20 +141,17 @@ def try_page(name: str, show: bool = True, with_numbers_alone: bool = False) -> 
     for exercise in (exercise for exercise in exercises_of(page) if exercise.is_graded_by_machine):
         if with_numbers_alone and "numbers" not in exercise.cells:
             continue
-        names = prepared(context(page, plain, exercise))
-        for what, answer, expected in trials(exercise):
-            found = mark(exercise, answer, names)
-            fault = "" if found.points == expected else f" INSTEAD OF {expected}"
-            if show:
-                print(f"{exercise.label}, {what}: {found.points} points{fault}")
-                print(f"    visible: {found.visible}\n    hidden: {found.hidden or 'passed'}")
-            if fault:
-                faults.append(f"{exercise.label}, {what}: {found.points} points{fault}")
-        if "numbers" in exercise.cells:
-            faults += try_numbers(exercise, names)
-        for value in names.values():
-            if isinstance(value, tempfile.TemporaryDirectory):
-                value.cleanup()  # it would go when the notebook ends
+        with prepared(page, plain, exercise) as names:
+            for what, answer, expected in trials(exercise):
+                found = mark(exercise, answer, names)
+                line = f"{exercise.label}, {what}: {found.points} points"
+                if found.points != expected:
+                    line += f" INSTEAD OF {expected}"
+                    faults.append(line)
+                if show:
+                    print(f"{line}\n    visible: {found.visible}\n    hidden: {found.hidden or 'passed'}")
+            if "numbers" in exercise.cells:
+                faults += try_numbers(exercise, names)
     return faults
 
 
