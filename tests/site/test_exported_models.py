@@ -171,6 +171,11 @@ def test_the_hundred_are_test_sentences_and_what_the_model_writes(name):
     assert exact_match(translator.translate(list(texts)), wanted) == 1.0
 
 
+def test_the_runtime_is_the_pinned_one():
+    pinned = json.loads((ROOT / "package.json").read_text("utf-8"))["dependencies"]["onnxruntime-web"]
+    assert f"ONNX Runtime Web v{pinned}" in (book_live.RUNTIME / "ort.wasm.min.js").read_text("utf-8")[:200]
+
+
 @pytest.mark.deep
 def test_the_exporter_writes_the_same_file_again(tmp_path):
     # A program of its own: the shape checks of the test suite would stand in the exporter's way.
