@@ -9,14 +9,6 @@ TINY = TransformerConfig(vocabulary_size=17, num_layers=1, d_model=10, d_ff=7, n
 
 
 @pytest.mark.paper("embed")
-def test_an_embedding_is_a_row_times_the_root_of_d_model():
-    layer = TokenEmbedding(17, 9)
-    embedded = layer(torch.tensor([[4, 4, 16]]))
-    torch.testing.assert_close(embedded[0, 2], layer.weight[16] * 3.0)  # √9 = 3
-    assert torch.equal(embedded[0, 0], embedded[0, 1])
-
-
-@pytest.mark.paper("embed")
 def test_the_way_in_and_the_way_out_equal_the_loops():
     layer, tokens = TokenEmbedding(17, 9).double(), [4, 4, 16, 0]
     matrix, states = layer.weight.detach().numpy(), torch.randn(5, 9, dtype=torch.float64)
