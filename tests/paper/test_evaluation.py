@@ -1,13 +1,15 @@
+import json
 import math
 import random
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 
 from transformer_lib import Transformer, TransformerConfig, evaluation, reference
-from transformer_lib.data import make_batch
+from transformer_lib.data import load_pairs, make_batch
 from transformer_lib.evaluation import bleu, bleu_tokenization, chrf, exact_match, paired_bootstrap, perplexity
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.5)
@@ -110,6 +112,20 @@ def test_a_paired_bootstrap_tells_a_real_gain_from_chance():
     assert chance.p_value > 0.2
     assert paired_bootstrap(references, worse, references, draws=200).difference == -gain.difference
     assert paired_bootstrap(worse, list(worse), references, draws=50) == (0.0, 1.0)
+
+
+@pytest.mark.usefixtures("multi30k")
+def test_bleu_equals_that_of_torchtext_0_18():
+    recorded = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))["bleu"]
+    references = [english.lower().split() for _, english in load_pairs("multi30k", "test_2016_flickr", "de", "en")]
+    damaged = {
+        "identity": references,
+        "every_7th_token_dropped": [[t for i, t in enumerate(r) if i % 7 != 6] for r in references],
+        "first_token_repeated": [[r[0], *r] for r in references],
+    }
+    for name, hypotheses in damaged.items():
+        score, *_ = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in references], tokenize="none")
+        assert score / 100 == pytest.approx(recorded[name], abs=1e-6)
 
 
 def test_exact_match_is_the_fraction_of_equal_lines():

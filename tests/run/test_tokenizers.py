@@ -51,6 +51,17 @@ def test_the_vocabulary_equals_that_of_torchtext_0_18(multi30k, language):
     assert digest == recorded["sha256_of_newline_joined"]
 
 
+@pytest.mark.filterwarnings("ignore")  # torchtext 0.6.0 is old, and its dependencies say so
+def test_the_vocabulary_equals_that_of_torchtext_0_6():
+    field = pytest.importorskip("torchtext.data").Field(init_token="<bos>", eos_token="<eos>")
+    sentences = [text.split() for text in TEXTS]
+    field.build_vocab(sentences)
+    ours = Vocabulary.build(sentences)
+    theirs = field.vocab.itos
+    assert theirs[:2] == ["<unk>", "<pad>"]  # the special tokens stand in another order there
+    assert ours.tokens[4:] == theirs[4:]
+
+
 def test_words_round_trip_and_unknown_ones_are_marked():
     tokenizer = WordTokenizer.train(TEXTS)
     ids = tokenizer.encode("Zwei Hunde schläft .")
