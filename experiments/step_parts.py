@@ -32,7 +32,7 @@ MMAP_THRESHOLD = 2**20  # bytes from which an array gets pages of its own, which
 GROUPS = {
     "matrix products": ("mm", "addmm", "bmm", "baddbmm", "scaled_dot_product"),
     "copies and conversions": ("copy_", "_to_copy", "contiguous", "cat", "index_select", "index_add"),
-    "random numbers": ("random_",),
+    "dropout's random numbers": ("bernoulli",),
     "normalisation": ("layer_norm",),
     "softmax and loss": ("softmax", "logsumexp", "gather", "scatter", "clamp"),
     "Adam": ("adam",),
