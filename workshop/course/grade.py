@@ -147,6 +147,7 @@ def run(
     the_course.root.mkdir(parents=True, exist_ok=True)
     keep_key(the_course.root, key)
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
+    # They come chapter by chapter.
     by_chapter = {name: [*found] for name, found in groupby(submissions, key=attrgetter("chapter"))}
     for name in by_chapter:
         the_course.prepare(name)
