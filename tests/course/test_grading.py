@@ -208,9 +208,10 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
         assert "default-src 'none'" in page
         assert len(page) < 200_000, student
         text = html.unescape(re.sub(r"<[^>]+>", "", page))
+        own = "\n".join(ROUNDS[student][0].values()) if student in ROUNDS else ""  # a page shows the student's answers
         for source in hidden:
             lines = [line.strip() for line in source.splitlines() if len(line.strip()) > 30]
-            assert not [line for line in lines if line in text], student
+            assert not [line for line in lines if line in text and line not in own], student
 
 
 def test_axe_finds_nothing_in_feedback(visited: Visit) -> None:
