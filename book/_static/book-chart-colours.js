@@ -1,5 +1,5 @@
 /* The charts in the page's own colours. Chapters write a chart once, for white paper; this file says what each of
-   their colours becomes on the dark page. A colour that is not listed here fails tests/test_site_charts.py. */
+   their colours becomes on the dark page. A colour that is not listed here fails tests/site/test_site_charts.py. */
 "use strict";
 
 /* Paper and ink change places, so that what was written for white paper keeps its sense: white text in a dark cell

@@ -1,5 +1,5 @@
 /* The texts and marks of the page's charts, and the kinds of words in its listings, that stand out too little from what
-   is behind them. Evaluated in the page by test_site_accessibility.py. */
+   is behind them. Evaluated in the page by test_pages.py. */
 () => {
   const TEXT = 4.5;
   const MARK = 3;
