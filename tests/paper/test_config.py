@@ -132,7 +132,7 @@ def test_table_3_holds_the_papers_rows():
         name: (
             *(row.model.num_layers, row.model.d_model, row.model.d_ff, row.model.num_heads),
             *(row.model.d_k, row.model.d_v, row.model.p_drop, row.training.epsilon_ls),
-            row.training.num_steps // 1000,
+            row.training.num_steps / 1000,
             *(row.perplexity, row.bleu, row.parameters_in_millions),
         )
         for name, row in TABLE_3.items()

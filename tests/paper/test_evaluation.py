@@ -56,6 +56,7 @@ def test_bleu_equals_the_loops(seed):
         (["The cat sat.", "Кошка сидела.", "القط جلس"], "", ["13a"]),
         (["阿尔巴尼亚", "台灣 (Taiwan)"], "", ["zh"]),
         (["猫がマットの上に座った。", "東京都"], "MeCab", ["ja-mecab", "char"]),
+        (["東" * 10 + "あ"], "MeCab", ["zh"]),  # a Chinese text with a Japanese sign
         (["고양이가 앉았다."], "mecab_ko", ["ko-mecab", "char"]),
         (["ประเทศไทย", "ລາວ", "កម្ពុជា"], "", ["char"]),
         (["− … 7"], "", ["13a"]),

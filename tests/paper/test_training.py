@@ -2,6 +2,7 @@ import copy
 import itertools
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -85,7 +86,9 @@ def test_records_say_what_was_done():
     model, config = fresh_model(), replace(SETTINGS, rate_factor=2.5)
     batches = list(itertools.islice(epochs(PAIRS, TINY, config), 6))
     first_loss = label_smoothing_loss(model(batches[0].source, batches[0].target_input), batches[0].target_output)
+    began = time.perf_counter()
     records = steps(model, batches, config)
+    assert 0 < sum(r.seconds for r in records) <= time.perf_counter() - began
     assert [r.step_num for r in records] == [1, 2, 3, 4, 5, 6]
     assert records[0].loss_nats_per_token == pytest.approx(first_loss.item())
     assert [r.learning_rate for r in records] == [2.5 * learning_rate(s, 8, 4) for s in range(1, 7)]

@@ -20,9 +20,9 @@ def source(tmp_path):
 
 
 def test_several_translations_come_with_the_number_of_their_line_and_their_scores(numbers, source, capsys):
-    assert run(*TRANSLATE, "--input", source, "--beam-size", 4, "--n-best", 2, "--scores") == 0
+    assert run(*TRANSLATE, "--input", source, "--beam-size", 2, "--n-best", 2, "--scores") == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    ranked = numbers.translate(SENTENCES, beam_size=4, n_best=2, return_scores=True)
+    ranked = numbers.translate(SENTENCES, beam_size=2, n_best=2, return_scores=True)
     assert [row[0] for row in rows] == ["1", "1", "2", "3", "3"]
     assert [row[2] for row in rows] == [text for found in ranked for text, _ in found]
     assert [float(row[1]) for row in rows] == pytest.approx([s for found in ranked for _, s in found], abs=1e-3)
