@@ -179,7 +179,10 @@ def test_the_form_that_contributing_names_is_whole_and_its_answers_earn_what_it_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", chapters())
+@pytest.mark.parametrize(
+    "name",  # the answers of two chapters train for seconds
+    [pytest.param(name, marks=pytest.mark.deep if name in ("training", "variations") else []) for name in chapters()],
+)
 def test_every_answer_earns_what_the_chapter_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "book")
     assert try_page(name, show=False) == []

@@ -259,7 +259,7 @@ def test_what_runs_has_no_variables_of_the_instructor_and_fills_no_disk(tmp_path
     assert len(cases) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path, monkeypatch):
     students = tmp_path / "class"
     hand_in(students / "untouched" / "my_transformer", {"__init__.py": EMPTY, **OWN_TESTS})

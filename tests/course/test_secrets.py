@@ -66,7 +66,7 @@ def planted(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_mark_in_every_secret_reaches_the_instructor_and_no_student(
     planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

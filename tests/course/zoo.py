@@ -197,5 +197,5 @@ REACHED = whole(SNIPPETS["reached"])
 ZOO = {name: Animal(**about) for name, about in _read.items()}
 ALL_OF_IT = ZOO["untouched"].loses
 # One of each kind, for `make test`; the others are for `make test-deep`.
-OF_EACH_KIND = """edited-tests deleted-cells stripped endless-function flood kills-the-kernel memory cheats not-json
-untouched liars vandal stays shows-the-hidden-check answers-early sends-a-bomb writes-scripts""".split()
+OF_EACH_KIND = """edited-tests deleted-cells stripped flood kills-the-kernel memory not-json untouched stays
+shows-the-hidden-check sends-a-bomb writes-scripts""".split()

@@ -43,14 +43,14 @@ def test_a_choice_turned_the_other_way_is_one_place_of_the_package(choice):
     assert (ROOT / "transformer_lib" / choice.file).read_text("utf-8").count(choice.right) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_without_a_defect_the_copy_passes(tmp_path):
     copied(tmp_path)
     done = run_tests(tmp_path, *sorted({defect.caught_by for defect in DEFECTS}))
     assert done.returncode == 0, done.output[-1500:]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
 def test_a_seeded_defect_is_caught(defect, tmp_path):
     plant(copied(tmp_path), defect.file, defect.right, defect.wrong)

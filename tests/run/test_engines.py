@@ -15,7 +15,7 @@ RECORD = json.loads((RESULTS / "engines.json").read_text("utf-8"))
 LINES = ["Wie alt bist du?", "", "Sie schläft."]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.parametrize("engine", ["pytorch", "ctranslate2"])
 def test_a_command_is_timed_whole(engine):
     found = translated(engine, 1, 1, LINES)
@@ -24,7 +24,7 @@ def test_a_command_is_timed_whole(engine):
     assert found["seconds"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_the_scores_are_those_of_the_shipped_translator(tatoeba):
     found, recorded = in_8_bits()["bleu"], RECORD["tatoeba_test"]["bleu"]
     assert found["float32"] == recorded["float32"]

@@ -66,6 +66,7 @@ def test_without_a_gpu_nothing_is_recorded(monkeypatch):
         gpu_record.main()
 
 
+@pytest.mark.deep
 @pytest.mark.posix
 @pytest.mark.parametrize("patience", ["", "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "])
 def test_a_stage_that_hangs_is_killed_with_all_that_it_started(tmp_path, monkeypatch, patience):

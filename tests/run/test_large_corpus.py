@@ -8,7 +8,7 @@ from experiments import large_corpus
 from transformer_lib.data.encoded_pairs import EncodedPairs
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_small_corpus_goes_all_the_way(tmp_path, monkeypatch):
     monkeypatch.setattr(large_corpus, "FIRST", 4)

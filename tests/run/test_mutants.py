@@ -66,7 +66,7 @@ def test_every_file_of_tests_that_judges_is_there():
     assert all((PACKAGE / name).exists() for name in experiment.JUDGES)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 def test_a_fault_is_noticed_a_harmless_change_is_not_and_the_copy_is_whole_again(tmp_path):
     package = copied(tmp_path)
     source = (PACKAGE / "masks.py").read_text("utf-8")

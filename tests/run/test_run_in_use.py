@@ -126,7 +126,7 @@ def test_a_device_of_no_name_is_one_short_line(tmp_path, files, capsys):
     assert len(line) < 160
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.posix
 def test_compiling_without_a_compiler_is_one_line(tmp_path, files):
     given = ["--data", *files, "--tokenizer", "space", "--device", "cpu", *SMALL]

@@ -140,7 +140,7 @@ def test_a_form_is_filled_in_and_sent_with_keys_alone(page: Page, origins: dict[
     assert form.get_by_role("status").inner_text().startswith("Right")
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 390), ("dark", 1280)])
+@pytest.mark.parametrize(("theme", "width"), [("light", 390), pytest.param("dark", 1280, marks=pytest.mark.deep)])
 def test_axe_finds_nothing_in_an_answered_form(masks: Page, theme: str, width: int) -> None:
     thinned(masks, "form.answer")
     turned(masks, theme, width)

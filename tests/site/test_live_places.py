@@ -73,7 +73,7 @@ def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
     assert page.is_hidden(f"{place.part} {place.bench}")
 
 
-@pytest.mark.parametrize("place", [LIVE, TRAINING], ids=lambda place: place.page)
+@pytest.mark.parametrize("place", [LIVE, pytest.param(TRAINING, marks=pytest.mark.deep)], ids=lambda place: place.page)
 def test_a_browser_that_cannot_run_the_model_is_told_so(page: Page, origins: dict[str, str], place: Place) -> None:
     go(page, origins, place)
     for lacks, says in (
@@ -88,7 +88,11 @@ def test_a_browser_that_cannot_run_the_model_is_told_so(page: Page, origins: dic
 
 @pytest.mark.parametrize(
     ("place", "path"),
-    [*((LIVE, path) for path in LIVE.files), (STEPPER, STEPPER.files[0]), (TRAINING, TRAINING.files[0])],
+    [
+        (STEPPER, STEPPER.files[0]),
+        *(pytest.param(LIVE, path, marks=pytest.mark.deep) for path in LIVE.files),
+        pytest.param(TRAINING, TRAINING.files[0], marks=pytest.mark.deep),
+    ],
 )
 def test_a_file_that_arrives_short_or_not_at_all_is_named_and_the_next_try_loads_it(
     page: Page, origins: dict[str, str], place: Place, path: str

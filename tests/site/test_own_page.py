@@ -19,7 +19,7 @@ from transformer_lib.data.number_words import english_number, german_number
 from transformer_lib.decoding import greedy_decode, hypothesis_attention
 from transformer_lib.run.translator import Translator
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 TRAIN = (
     "--source english --target x-german --vocabulary-size 90 --validate-every 60 --model d_model=32 d_ff=64 "

@@ -5,7 +5,7 @@ paper.
 Code and output are at most 80 columns wide, and nothing is cut beside both bars. On a phone text goes on below; code
 and rows of columns scroll, and a shadow says so; pictures and charts fit.
 
-A visit collects what there is to see; the tests read it. axe is in tests/site/vendor and is never served.
+A visit collects what there is to see; the checks read it. axe is in tests/site/vendor and is never served.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from browser import CHAPTERS, PAGES, ROOT, SITE, axe_findings, opened, recorded, turned, unfolded
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,7 @@ SMALLEST_LETTERS = 11  # pixels, in a chart
 FRONT = (CHAPTERS[0], "search.html")
 FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")
 # Pages of each kind: for `make test`, from a server; the others are like these, and for `make test-deep`, from files.
-OF_EACH_KIND = (*FROM_FILES, *(f"book/{name}.html" for name in ("encoder_decoder", "gpu_training", "notation", "api")))
+OF_EACH_KIND = (*FROM_FILES, *(f"book/{name}.html" for name in ("notation", "api")))
 
 
 FIRST_VISIT = 1_000_000  # bytes, gzipped: everything that a page needs from an empty cache
@@ -139,18 +139,6 @@ def look(page: Page, origin: str, visit: Visit) -> None:
         visit.axe[theme, width] = axe_findings(page)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=[] if name in OF_EACH_KIND else pytest.mark.deep) for name in PAGES],
-)
-def visit(request: pytest.FixtureRequest, context: BrowserContext, origins: dict[str, str]) -> Visit:
-    """A page, looked at once for all tests."""
-    page, visit = context.new_page(), Visit(request.param)
-    look(page, origins["http" if visit.name in OF_EACH_KIND else "file"], visit)
-    page.close()
-    return visit
-
-
 def assert_whole(facts: dict[str, Any], theme: str, width: int) -> None:
     assert facts["typeset"] == facts["formulas"]
     assert facts["spoken"] == facts["formulas"], "a formula that a screen reader cannot read"
@@ -165,11 +153,101 @@ def assert_whole(facts: dict[str, Any], theme: str, width: int) -> None:
     assert facts["overflow"] <= 0, f"the page is wider than a screen of {width} pixels"
 
 
-def test_a_page_opens_whole_and_quietly(visit: Visit) -> None:
+def opens_whole_and_quietly(visit: Visit) -> None:
     assert visit.faults == []
     assert list(visit.facts) == [("light", LAPTOP), ("dark", PHONE)]
     for (theme, width), facts in visit.facts.items():
         assert_whole(facts, theme, width)
+
+
+def named(blocks: list[dict[str, Any]]) -> list[str]:
+    return [f"{block['kind']}: {block['words']}" for block in blocks]
+
+
+def nothing_is_cut_beside_both_bars(visit: Visit) -> None:
+    assert named([block for block in visit.blocks[LAPTOP] if block["cut"]]) == []
+    if visit.name == "book/attention.html":
+        assert {block["kind"] for block in visit.blocks[LAPTOP]} == {"code", "output", "picture", "chart"}
+
+
+def on_a_phone_only_code_and_columns_scroll(visit: Visit) -> None:
+    cut = [block for block in visit.blocks[PHONE] if block["cut"]]
+    assert named([block for block in cut if block["kind"] == "picture"]) == []
+    assert named([block for block in cut if block["kind"] == "output" and not block["rows"]]) == []
+    assert named([block for block in cut if not block["shadow"]]) == [], "nothing says that it goes on"
+    for kind, known in (("output", WIDE_ROWS), ("chart", WIDE_CHARTS)):
+        wide = named([block for block in cut if block["kind"] == kind])
+        assert len(wide) <= known.get(Path(visit.name).stem, 0), wide
+
+
+def letters_of_charts_can_be_read_on_a_phone(visit: Visit) -> None:
+    charts = [block for block in visit.blocks[PHONE] if block["kind"] == "chart"]
+    small = [block for block in charts if block["letters"] < SMALLEST_LETTERS - 0.01]
+    assert [(name, round(block["letters"], 1)) for name, block in zip(named(small), small, strict=True)] == []
+
+
+def charts_and_listings_are_legible(visit: Visit) -> None:
+    assert visit.faint == {"light": [], "dark": []}
+
+
+def axe_finds_nothing(visit: Visit) -> None:
+    assert len(visit.axe) == (4 if visit.name in FRONT else 2)
+    assert not any(visit.axe.values()), visit.axe
+
+
+@cache
+def weight(file: str) -> int:
+    """The bytes on the wire."""
+    data = (SITE / file).read_bytes()
+    return len(data) if Path(file).suffix in PACKED else min(len(data), len(gzip.compress(data, 9)))
+
+
+def a_first_visit_and_the_next_page_are_light(visit: Visit) -> None:
+    first = sum(map(weight, visit.files))
+    assert 50_000 < first <= FIRST_VISIT, "below: the requests were not seen"
+    pictures = [file for file in visit.files if file.startswith("_images/")]
+    assert weight(visit.name) + sum(map(weight, pictures)) <= NEXT_PAGE
+
+
+def it_loads_what_it_uses_and_draws_its_icons_once(visit: Visit) -> None:
+    search, icons = (
+        ("searchindex.js", "searchtools.js"),
+        ("fontawesome.js", "fa-solid-900.ttf", "-900.woff2", "-400.woff2"),
+    )
+    if visit.name != "search.html":
+        heavy = (*search, *icons, "thebe")
+        assert [file for file in visit.files if any(part in file for part in heavy)] == []
+    assert any("fa-solid-900.woff" in file for file in visit.files)
+
+
+def paper_shows_the_page_and_nothing_else(visit: Visit) -> None:
+    if visit.name in CHAPTERS:
+        assert visit.paper == {"furniture": [], "titles": 1, "outside": [], "cut": []}
+
+
+CHECKS = (
+    opens_whole_and_quietly,
+    nothing_is_cut_beside_both_bars,
+    on_a_phone_only_code_and_columns_scroll,
+    letters_of_charts_can_be_read_on_a_phone,
+    charts_and_listings_are_legible,
+    axe_finds_nothing,
+    a_first_visit_and_the_next_page_are_light,
+    it_loads_what_it_uses_and_draws_its_icons_once,
+    paper_shows_the_page_and_nothing_else,
+)
+
+
+# One test for a page: two processes that share its checks would visit it twice.
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in OF_EACH_KIND else pytest.mark.deep) for name in PAGES]
+)
+def test_a_page(page: Page, origins: dict[str, str], name: str, subtests: pytest.Subtests) -> None:
+    visit = Visit(name)
+    look(page, origins["http" if name in OF_EACH_KIND else "file"], visit)
+    for check in CHECKS:
+        with subtests.test(check.__name__):
+            check(visit)
 
 
 @pytest.mark.parametrize(
@@ -184,71 +262,6 @@ def test_a_page_opens_from_a_file_dark_and_narrow(page: Page, origins: dict[str,
     unfolded(page)
     assert_whole(page.evaluate(FACTS), "dark", PHONE)
     assert faults == []
-
-
-def named(blocks: list[dict[str, Any]]) -> list[str]:
-    return [f"{block['kind']}: {block['words']}" for block in blocks]
-
-
-def test_beside_both_bars_nothing_is_cut(visit: Visit) -> None:
-    assert named([block for block in visit.blocks[LAPTOP] if block["cut"]]) == []
-    if visit.name == "book/attention.html":
-        assert {block["kind"] for block in visit.blocks[LAPTOP]} == {"code", "output", "picture", "chart"}
-
-
-def test_on_a_phone_only_code_and_what_is_read_in_columns_scroll(visit: Visit) -> None:
-    cut = [block for block in visit.blocks[PHONE] if block["cut"]]
-    assert named([block for block in cut if block["kind"] == "picture"]) == []
-    assert named([block for block in cut if block["kind"] == "output" and not block["rows"]]) == []
-    assert named([block for block in cut if not block["shadow"]]) == [], "nothing says that it goes on"
-    for kind, known in (("output", WIDE_ROWS), ("chart", WIDE_CHARTS)):
-        wide = named([block for block in cut if block["kind"] == kind])
-        assert len(wide) <= known.get(Path(visit.name).stem, 0), wide
-
-
-def test_the_letters_of_a_chart_can_be_read_on_a_phone(visit: Visit) -> None:
-    charts = [block for block in visit.blocks[PHONE] if block["kind"] == "chart"]
-    small = [block for block in charts if block["letters"] < SMALLEST_LETTERS - 0.01]
-    assert [(name, round(block["letters"], 1)) for name, block in zip(named(small), small, strict=True)] == []
-
-
-def test_charts_and_listings_are_legible(visit: Visit) -> None:
-    assert visit.faint == {"light": [], "dark": []}
-
-
-def test_axe_finds_nothing(visit: Visit) -> None:
-    assert len(visit.axe) == (4 if visit.name in FRONT else 2)
-    assert not any(visit.axe.values()), visit.axe
-
-
-@cache
-def weight(file: str) -> int:
-    """The bytes on the wire."""
-    data = (SITE / file).read_bytes()
-    return len(data) if Path(file).suffix in PACKED else min(len(data), len(gzip.compress(data, 9)))
-
-
-def test_a_first_visit_and_the_next_page_are_light(visit: Visit) -> None:
-    first = sum(map(weight, visit.files))
-    assert 50_000 < first <= FIRST_VISIT, "below: the requests were not seen"
-    pictures = [file for file in visit.files if file.startswith("_images/")]
-    assert weight(visit.name) + sum(map(weight, pictures)) <= NEXT_PAGE
-
-
-def test_a_page_loads_what_it_uses_and_draws_its_icons_once(visit: Visit) -> None:
-    search, icons = (
-        ("searchindex.js", "searchtools.js"),
-        ("fontawesome.js", "fa-solid-900.ttf", "-900.woff2", "-400.woff2"),
-    )
-    if visit.name != "search.html":
-        heavy = (*search, *icons, "thebe")
-        assert [file for file in visit.files if any(part in file for part in heavy)] == []
-    assert any("fa-solid-900.woff" in file for file in visit.files)
-
-
-def test_paper_shows_the_page_and_nothing_else(visit: Visit) -> None:
-    if visit.name in CHAPTERS:
-        assert visit.paper == {"furniture": [], "titles": 1, "outside": [], "cut": []}
 
 
 def test_axe_sees_a_fault(page: Page, origins: dict[str, str]) -> None:

@@ -82,6 +82,7 @@ def test_each_loss_is_the_librarys_for_the_same_batches(loaded: Page) -> None:
     assert found["losses"] == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.deep
 def test_it_learns_at_least_95_of_the_100_numbers(loaded: Page) -> None:
     scores = loaded.evaluate(
         """async () => {
