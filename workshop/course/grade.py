@@ -95,6 +95,39 @@ def refuse_drawn(submissions: list[Submission]) -> None:
             )
 
 
+def handed_in(
+    folder: Path, the_course: Course, chapter: str, students: list[str] | None, key: bytes
+) -> tuple[list[Submission], list[str]]:
+    """What is to be graded, and lines on what is not and on who is not on the class list.
+
+    Raises:
+        SystemExit: none, files that the marks would replace, or drawn numbers that belong to nobody.
+    """
+    submissions, lines = find(folder, the_course.chapters, chapter)
+    for one in submissions:
+        if one.file.resolve().is_relative_to(the_course.root):
+            raise SystemExit(
+                f"{one.file} lies in {the_course.root}, where the marks go and files of the same name are replaced. "
+                "Name another folder for the marks (OUT=…), or move the submissions."
+            )
+    if not key:
+        refuse_drawn(submissions)
+    if students is None:
+        return submissions, lines
+    try:
+        submissions = class_list.with_students(students, submissions)
+    except ValueError as error:
+        raise SystemExit(f"error: {error}") from None
+    strangers = [one for one in submissions if not one.listed]
+    if key and strangers:
+        names = ", ".join(one.file.name for one in strangers)
+        raise SystemExit(
+            f"error: numbers are drawn for the students of the class list; not on it: {names}. "
+            "Add their names to it, or name the files as it does."
+        )
+    return submissions, [*lines, *(f"{one.student}: not on the class list" for one in strangers)]
+
+
 def run(
     folder: Path,
     assignments: Path,
@@ -119,31 +152,10 @@ def run(
     the_course = Course(assignments, out)
     if chapter and chapter not in the_course.chapters:
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
-    submissions, lines = find(folder, the_course.chapters, chapter)
+    submissions, lines = handed_in(folder, the_course, chapter, students, key)
     if unknown := sorted({*again} - {one.student for one in submissions}):
         how = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
         raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; {how}")
-    if not key:
-        refuse_drawn(submissions)
-    if students is not None:
-        try:
-            submissions = class_list.with_students(students, submissions)
-        except ValueError as error:
-            raise SystemExit(f"error: {error}") from None
-        strangers = [one for one in submissions if not one.listed]
-        if key and strangers:
-            names = ", ".join(one.file.name for one in strangers)
-            raise SystemExit(
-                f"error: numbers are drawn for the students of the class list; not on it: {names}. "
-                "Add their names to it, or name the files as it does."
-            )
-        lines += [f"{one.student}: not on the class list" for one in strangers]
-    for one in submissions:
-        if one.file.resolve().is_relative_to(the_course.root):
-            raise SystemExit(
-                f"{one.file} lies in {the_course.root}, where the marks go and files of the same name are replaced. "
-                "Name another folder for the marks (OUT=…), or move the submissions."
-            )
     the_course.root.mkdir(parents=True, exist_ok=True)
     keep_key(the_course.root, key)
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
