@@ -139,6 +139,7 @@ def test_table_3_holds_the_papers_rows():
     }
     assert read == PAPER
     assert [name for name, row in TABLE_3.items() if row.model.positions == "learned"] == ["E"]
+    assert BASE.vocabulary_size == BIG.vocabulary_size == 37_000
     assert TABLE_3["base"].model == BASE
     assert TABLE_3["big"].model == BIG
     assert replace(BASE, p_drop=0.0) == TABLE_3["D p_drop=0.0"].model

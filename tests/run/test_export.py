@@ -330,6 +330,14 @@ def test_marian_names_what_it_lacks(change, word):
         to_marian(random_translator(**{**SMALL, **change}).model)
 
 
+def test_a_folder_of_transformers_leaves_the_spaces_between_words(tmp_path):
+    from transformers import AutoTokenizer
+
+    tokenizer = WordTokenizer(Vocabulary([*SPECIALS, "do", "n't", "?", *(f"w{i}" for i in range(7, 19))]))
+    export_marian(replace(random_translator(**SMALL), source_tokenizer=tokenizer, target_tokenizer=tokenizer), tmp_path)
+    assert AutoTokenizer.from_pretrained(tmp_path).decode(tokenizer.encode("do n't ?")) == "do n't ?"
+
+
 def test_a_folder_of_transformers_has_one_vocabulary(tmp_path):
     with pytest.raises(ValueError, match="vocabularies"):
         export_marian(random_translator(**LARGER, source_vocabulary_size=15), tmp_path)

@@ -19,6 +19,12 @@ def source(tmp_path):
     return written(tmp_path, "source.en", SENTENCES)
 
 
+def test_a_line_that_is_no_utf_8_keeps_what_can_be_read_and_is_named(capsys):
+    given = [b"one\n", b"\xff two\n", b"\xef\xbb\xbfthree\r\n"]
+    assert list(lines.read_lines(given)) == ["one", "\ufffd two", "three"]
+    assert "line 2" in capsys.readouterr().err
+
+
 def test_several_translations_come_with_the_number_of_their_line_and_their_scores(numbers, source, capsys):
     assert run(*TRANSLATE, "--input", source, "--beam-size", 2, "--n-best", 2, "--scores") == 0
     rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]

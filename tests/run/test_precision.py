@@ -1,13 +1,16 @@
 """16 bits: what "auto" chooses, and training in float16, whose loss is scaled."""
 
 import math
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer, load_pairs, make_batch
-from transformer_lib.precision import autocast, chosen_precision, gradient_scaler
+from transformer_lib.precision import autocast, chosen_precision, gradient_scaler, multiplies_bf16_fast
 from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_lib.run.run_config import RunConfig
 from transformer_lib.training import adam, epochs, train
@@ -28,6 +31,28 @@ def test_auto_is_bf16_from_capability_8_on_and_never_asks_whether_it_is_emulated
 def test_auto_on_a_processor_follows_the_measurement(monkeypatch, fast, chosen):
     monkeypatch.setattr("transformer_lib.precision.multiplies_bf16_fast", lambda: fast)
     assert chosen_precision("auto", CPU) == chosen
+
+
+class Products(TorchDispatchMode):
+    """Counts matrix products by their type, each of which takes as many seconds of its clock as are given."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        self.seconds, self.now, self.counted = seconds, 0.0, Counter()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.mm.default:
+            self.counted[args[0].dtype] += 1
+            self.now += self.seconds[args[0].dtype]
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("bfloat16", "fast"), [(1.0, False), (0.7, False), (2 / 3, True), (0.1, True), (8.0, False)])
+def test_a_processor_is_fast_from_one_and_a_half_times_on(monkeypatch, bfloat16, fast):
+    with Products({torch.float32: 1.0, torch.bfloat16: bfloat16}) as products:
+        monkeypatch.setattr("transformer_lib.precision.time", SimpleNamespace(perf_counter=lambda: products.now))
+        assert multiplies_bf16_fast.__wrapped__() == fast
+    assert products.counted[torch.float32] == products.counted[torch.bfloat16] >= 5
 
 
 def test_other_devices_stay_in_float32():

@@ -58,6 +58,6 @@ def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypat
 )
 def test_a_pair_that_is_too_long_is_shown_before_the_first_step(config, limit):
     pairs, ids = [("a b", "x"), ("c d e f g", "y")], [([4, 5], [6]), ([4] * 5, [6])]
-    check_token_counts("validation", pairs[:1], ids[:1], config, 5)
+    check_token_counts("validation", pairs[:1], ids[:1], config, batch_tokens=3)  # two and <bos> or <eos>
     with pytest.raises(ValueError, match=f"'c d e f g'.*{limit}"):
         check_token_counts("validation", pairs, ids, config, 5)
