@@ -84,8 +84,8 @@ def hypotheses(
     model: Transformer,
     sentences: Sequence[str],
     source_tokenizer: Tokenizer,
-    beam_size: int = 1,
-    alpha: Alpha = 0.6,
+    beam_size: int,
+    alpha: Alpha,
     shown: Callable[[Iterator[Any]], Iterable[Any]] = iter,
     batch_size: int = 64,
 ) -> list[list[Hypothesis]]:
