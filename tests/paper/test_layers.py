@@ -57,6 +57,13 @@ def test_pre_norm_is_another_function_and_keeps_the_input_on_its_way():
     torch.testing.assert_close(layer(x, torch.square), expected)
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("sizes", [{"d_model": 0, "d_ff": 4}, {"d_model": 4, "d_ff": -1}])
+def test_a_size_that_is_none_is_named(sizes):
+    with pytest.raises(ValueError, match=next(name for name, size in sizes.items() if size < 1)):
+        FeedForward(**sizes)
+
+
 @pytest.mark.paper("post-norm")
 @pytest.mark.parametrize("norm_order", ["post", "pre"])
 def test_dropout_acts_on_the_sublayer_and_not_on_the_residual(norm_order):

@@ -433,6 +433,12 @@ def test_a_damaged_folder_is_refused(translator, tmp_path, name, content, messag
     assert message in refused("translate", tmp_path, "--checkpoint", "latest")
 
 
+def test_a_command_must_be_named(capsys):
+    with pytest.raises(SystemExit):
+        cli.main([])
+    assert "translate" in capsys.readouterr().err
+
+
 def test_translate_gives_a_line_for_every_line(translator, capsys, monkeypatch, stdin):
     monkeypatch.setattr(translation, "MAX_SOURCE_TOKENS", 10)  # a model this young goes on for as many tokens and 50
     odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 11
