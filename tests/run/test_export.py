@@ -128,12 +128,11 @@ def test_the_engine_reads_and_writes_no_more_than_learned_positions_allow():
         assert Engine(translator).translate(["w4 " * 20]) == expected
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("to", "name", "odd"),
     [
         ("ctranslate2", "tatoeba_de_en", GERMAN),
-        ("onnx", "number_words_en_de", GERMAN),
+        pytest.param("onnx", "number_words_en_de", GERMAN, marks=pytest.mark.slow),
         *(pytest.param("onnx", name, GERMAN, marks=pytest.mark.deep) for name in ("tatoeba_de_en", "parser_en_en")),
         *(
             pytest.param("marian", name, [""], marks=pytest.mark.deep)
