@@ -47,9 +47,9 @@ class Products(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize(("bfloat16", "fast"), [(1.0, False), (0.7, False), (2 / 3, True), (0.1, True), (8.0, False)])
+@pytest.mark.parametrize(("bfloat16", "fast"), [(1.5, False), (1.0625, False), (1.0, True), (0.125, True), (8.0, False)])
 def test_a_processor_is_fast_from_one_and_a_half_times_on(monkeypatch, bfloat16, fast):
-    with Products({torch.float32: 1.0, torch.bfloat16: bfloat16}) as products:
+    with Products({torch.float32: 1.5, torch.bfloat16: bfloat16}) as products:
         monkeypatch.setattr("transformer_lib.precision.time", SimpleNamespace(perf_counter=lambda: products.now))
         assert multiplies_bf16_fast.__wrapped__() == fast
     assert products.counted[torch.float32] == products.counted[torch.bfloat16] >= 5
