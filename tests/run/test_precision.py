@@ -47,7 +47,9 @@ class Products(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize(("bfloat16", "fast"), [(1.5, False), (1.0625, False), (1.0, True), (0.125, True), (8.0, False)])
+@pytest.mark.parametrize(
+    ("bfloat16", "fast"), [(1.5, False), (1.0625, False), (1.0, True), (0.125, True), (8.0, False)]
+)
 def test_a_processor_is_fast_from_one_and_a_half_times_on(monkeypatch, bfloat16, fast):
     with Products({torch.float32: 1.5, torch.bfloat16: bfloat16}) as products:
         monkeypatch.setattr("transformer_lib.precision.time", SimpleNamespace(perf_counter=lambda: products.now))
