@@ -115,6 +115,8 @@ CONFIGS = {
     "long": RECIPE,
     # The same with R-Drop (Liang et al., 2021), a method that the paper could not know.
     "r_drop": replace(RECIPE, training=RECIPE.training | {"r_drop": 5.0}),
+    # The same as a whole run: it ends with ten validations that bring nothing better, or with all its steps.
+    "whole": replace(RECIPE, training=RECIPE.training | {"r_drop": 5.0}, keep_last=10, patience=10),
     # Seven epochs, with less dropout than a long run wants: what a setting brings is compared after as many tokens.
     "search": replace(
         RECIPE,
@@ -136,7 +138,6 @@ CONFIGS = {
         {"num_steps": 24, "batch_tokens": 1000, "warmup_steps": 10},
         vocabulary_size=600,
         validate_every=8,
-        keep_last=2,
         sentences=12,
     ),
 }
@@ -250,7 +251,8 @@ def _translated(task: Task) -> dict[str, Any]:
 
     chosen = best(d for d in BEAMS if d in said["val"])
     if not task.validation_only:
-        means = [chosen._replace(weights=weights) for weights in MEANS]
+        fit = [weights for weights, (number, every) in MEANS.items() if number * every <= task.config.keep_last]
+        means = [chosen._replace(weights=weights) for weights in fit]
         said["val"] |= {d: task.translations("val", d) for d in means[1:]}
         chosen = best(means)
         tests = dict.fromkeys([GREEDY[0], PAPER, chosen])
