@@ -35,7 +35,6 @@ from benchmarks.work import (
     without_padding,
     work_on_gpu,
 )
-from transformer_lib.precision import multiplies_bf16_fast
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import peak_memory
 
@@ -169,8 +168,9 @@ def serve(arguments: argparse.Namespace, commands: TextIO, answer: Callable[[dic
                 work = work_of(arguments.size, arguments.batch_tokens)
                 if arguments.batches:
                     work = replace(work, spread=KINDS[arguments.batches])
-                if PEERS[arguments.peer].bf16 and arguments.size == "full" and not multiplies_bf16_fast():
-                    raise RuntimeError("this processor multiplies bf16 no faster than float32")
+                has_bf16 = arguments.device != "cpu" or torch.cpu.get_capabilities().get("avx512_bf16")
+                if PEERS[arguments.peer].bf16 and arguments.size == "full" and not has_bf16:
+                    raise RuntimeError("this processor has no instructions for bf16")
                 peer = open_peer(arguments.peer, work.shape, arguments.device)
                 task = (Training if arguments.task == "train" else Decoding)(peer, work, arguments.device)
                 answer(task.prepare() | {"version": version_of(arguments.peer)})

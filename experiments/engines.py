@@ -16,8 +16,8 @@ from typing import Any
 
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
-from transformer_lib.interop import Engine
-from transformer_lib.run.translator import Translator
+from transformer_run.export import Engine
+from transformer_run.translator import Translator
 from workshop.lab.experiment import record
 
 NAME, ENGINES = "tatoeba_de_en", ("pytorch", "ctranslate2")

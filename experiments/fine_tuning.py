@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from transformer_lib import Translator
 from transformer_lib.data import load_pairs
-from transformer_lib.run.cli import main as command
-from transformer_lib.run.run_config import FINE_TUNING
+from transformer_run import Translator
+from transformer_run.cli import main as command
+from transformer_run.run_config import FINE_TUNING
 from workshop.lab.experiment import each, record
 
 BASE = "tatoeba_de_en"

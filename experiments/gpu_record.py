@@ -33,10 +33,11 @@ from transformer_lib import BASE, BIG, TrainingConfig, Transformer, TransformerC
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import train_tokenizer
 from transformer_lib.evaluation import bleu
-from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
-from transformer_lib.run.translation import translate
-from transformer_lib.run.translator import Translator
-from transformer_lib.training import adam, batch_loss, epochs, train
+from transformer_lib.training import adam, epochs, train
+from transformer_run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_run.translation import translate
+from transformer_run.translator import Translator
+from transformer_run.update import Update
 from workshop.lab.cost import training_flops
 from workshop.lab.provenance import RESULTS, ROOT, provenance, seal, write_result
 
@@ -122,7 +123,7 @@ def _kernels(device: str) -> list[str]:
     model = Transformer(SMALL).to(device)
     batch = gpu_steps.random_batch(SMALL, 4096).to(device)
     with torch.profiler.profile() as profiler:
-        batch_loss(model, batch, TrainingConfig(precision="bf16"), SMALL.pad_id).backward()
+        Update(model, "bf16").loss(batch, epsilon_ls=0.1).backward()
     events = [event for event in profiler.key_averages() if not event.key.startswith("aten::")]
     events.sort(key=lambda event: -event.self_device_time_total)
     return [event.key[:120] for event in events[:12] if event.self_device_time_total]
@@ -246,12 +247,14 @@ def base(clock: Clock, save: Save) -> None:
     config = gpu_steps.SMOKE.config if clock.smoke else BASE
     config = TransformerConfig(**{**vars(config), "vocabulary_size": len(tokenizer)})
     tokens = 500 if clock.smoke else 25_000
-    settings = TrainingConfig(num_steps=6 if clock.smoke else 2000, batch_tokens=tokens, precision="bf16")
+    settings = TrainingConfig(num_steps=6 if clock.smoke else 2000, batch_tokens=tokens)
     torch.manual_seed(0)
     model = Transformer(config).to(clock.device)
     result: dict[str, Any] = {"vocabulary_size": len(tokenizer), "batch_tokens": tokens, "pairs": len(pairs)}
     records = []
-    for record in train(model, adam(model, settings), epochs(ids, config, settings), settings):
+    for record in train(
+        model, adam(model, settings), epochs(ids, config, settings), settings, update=Update(model, "bf16")
+    ):
         records.append(record)
         if record.step_num % (2 if clock.smoke else 50) == 0 or clock.seconds_left < 2:
             save(result | _curve(records, config))

@@ -17,9 +17,10 @@ from unittest.mock import patch
 import torch
 
 from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
-from transformer_lib.config import Precision
 from transformer_lib.data import Batch, make_batch
 from transformer_lib.training import adam, train
+from transformer_run.precision import Precision
+from transformer_run.update import Update
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak
 
@@ -82,9 +83,7 @@ def measure(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
     torch._dynamo.reset()
     torch.set_float32_matmul_precision(form.products)
     model = Transformer(work.config).to(device)
-    settings = TrainingConfig(
-        num_steps=work.warm_up + work.steps, batch_tokens=tokens, precision=form.precision, compile=form.compile
-    )
+    settings = TrainingConfig(num_steps=work.warm_up + work.steps, batch_tokens=tokens)
     batch = random_batch(work.config, tokens).to(device)
     on_gpu = device.startswith("cuda")
     if on_gpu:
@@ -92,7 +91,8 @@ def measure(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
     compiled = functools.partial(torch.compile, mode="reduce-overhead") if form.graphs and on_gpu else torch.compile
     with record_attention(model) if form.written_out else nullcontext(), patch.object(torch, "compile", compiled):
-        records = list(train(model, adam(model, settings), [batch] * settings.num_steps, settings))
+        update = Update(model, form.precision, compile=form.compile)
+        records = list(train(model, adam(model, settings), [batch] * settings.num_steps, settings, update=update))
     seconds = [record.seconds for record in records[work.warm_up :]]
     lengths = [LENGTH] * (tokens // LENGTH)
     speed = tokens / statistics.median(seconds)

@@ -24,7 +24,7 @@ from transformer_lib.data import load_pairs, token_batches
 from transformer_lib.decoding import hypothesis_attention
 from transformer_lib.evaluation import import_sacrebleu, perplexity
 from transformer_lib.reference import crossed_pairs, keys_looked_at, share_of_weight
-from transformer_lib.run.translator import Translator, find_folder
+from transformer_run.translator import Translator, find_folder
 
 RESAMPLES = 1000
 # Forms that send the verb of the clause to its end: "ich habe … gelesen", "ich will … lesen".

@@ -15,7 +15,7 @@ import torch
 
 from transformer_lib import Transformer, average_checkpoints
 from transformer_lib.data import token_batches
-from transformer_lib.run.checkpoints import save_checkpoint
+from transformer_run.checkpoints import save_checkpoint
 from workshop.lab.experiment import each, record
 from workshop.lab.small_model import SIZES, NumberWords, number_words, train_number_words
 

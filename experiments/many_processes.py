@@ -59,7 +59,7 @@ def train_command(folder: Path, processes: int, seed: int) -> list[str]:
     settings = ["--model", *(f"{k}={v}" for k, v in MODEL.items())]
     settings += ["--training", *(f"{k}={v}" for k, v in (TRAINING | {"seed": seed}).items())]
     every = ["--validate-every", str(VALIDATE_EVERY)]
-    return [*launcher(processes), "-m", "transformer_lib", "train", str(folder), *arguments, *every, *settings]
+    return [*launcher(processes), "-m", "transformer_run", "train", str(folder), *arguments, *every, *settings]
 
 
 def steps_on_record(folder: Path) -> int:

@@ -19,32 +19,35 @@ from pathlib import Path
 from typing import Any
 
 from workshop.lab.forked import run_pytest
-from workshop.lab.mutants import Mutant, mutants, sample
+from workshop.lab.mutants import Mutant, files_of, mutants, sample
 from workshop.lab.provenance import RESULTS, ROOT, provenance, write_result
 
-PACKAGE, TESTS = ROOT / "transformer_lib", ROOT / "tests"
+PACKAGES, TESTS = [ROOT / "transformer_lib", ROOT / "transformer_run"], ROOT / "tests"
 SECONDS = 900.0  # for the tests of one file; a fault that makes them take longer has hung them
 ALL_SECONDS = 5400.0  # for all tests of the package
 # The tests of a file have its name. Where those of another file are meant to judge it too, that file stands here.
 JUDGES = {
-    "attention.py": ["paper/test_transformer.py"],
-    "config.py": ["paper/test_paper_tables.py", "paper/test_transformer.py"],
-    "layers.py": ["paper/test_transformer.py", "paper/test_decoding.py"],
-    "loss.py": ["paper/test_fast.py"],
-    "transformer.py": ["paper/test_decoding.py"],
-    "interop/conversion.py": ["run/test_interop.py"],
-    "interop/ctranslate2.py": ["run/test_export.py"],
-    "interop/marian.py": ["run/test_interop.py"],
-    "interop/onnx.py": ["run/test_export.py"],
-    "interop/page.py": ["run/test_export.py", "site/test_exported_models.py"],
-    "interop/portable_tokenizer.py": ["run/test_export.py", "run/test_normalization.py"],
-    "interop/surgery.py": ["site/test_exported_models.py"],
-    "interop/torch.py": ["run/test_interop.py"],
-    "run/metrics.py": ["run/test_cli.py"],
-    "run/run_config.py": ["run/test_cli.py"],
-    "run/seals.py": ["run/test_checkpoints.py", "run/test_translator.py"],
-    "run/preparation.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
-    "run/training_run.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
+    "transformer_lib/attention.py": ["paper/test_transformer.py"],
+    "transformer_lib/multi_head_attention.py": ["paper/test_transformer.py"],
+    "transformer_lib/weight_files.py": ["run/test_checkpoints.py"],
+    "transformer_run/export/marian.py": ["run/test_export.py"],
+    "transformer_lib/config.py": ["paper/test_paper_tables.py", "paper/test_transformer.py"],
+    "transformer_lib/layers.py": ["paper/test_transformer.py", "paper/test_decoding.py"],
+    "transformer_lib/label_smoothing.py": ["paper/test_fast.py"],
+    "transformer_lib/transformer.py": ["paper/test_decoding.py"],
+    "transformer_lib/interop/conversion.py": ["run/test_interop.py"],
+    "transformer_run/export/ctranslate2.py": ["run/test_export.py"],
+    "transformer_lib/interop/marian.py": ["run/test_interop.py"],
+    "transformer_run/export/onnx.py": ["run/test_export.py"],
+    "transformer_run/export/page.py": ["run/test_export.py", "site/test_exported_models.py"],
+    "transformer_run/export/portable_tokenizer.py": ["run/test_export.py", "run/test_normalization.py"],
+    "transformer_run/export/surgery.py": ["site/test_exported_models.py"],
+    "transformer_lib/interop/torch.py": ["run/test_interop.py"],
+    "transformer_run/metrics.py": ["run/test_cli.py"],
+    "transformer_run/run_config.py": ["run/test_cli.py"],
+    "transformer_run/whole_files.py": ["run/test_checkpoints.py", "run/test_translator.py"],
+    "transformer_run/preparation.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
+    "transformer_run/training_run.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
 }
 QUICK, SLOW = "not slow and not deep", "not deep"
 # All of the package but the two files that plant faults themselves.
@@ -54,7 +57,7 @@ ALL = ["paper", "run", "--deselect=tests/paper/test_defects.py", "--deselect=tes
 def judges(file: str) -> list[str]:
     """The test files of a file of the package, its own first."""
     own = [path.relative_to(TESTS).as_posix() for path in TESTS.glob(f"*/test_{Path(file).stem}.py")]
-    return [*(name for name in own if not file.startswith("interop")), *JUDGES.get(file, [])]
+    return [*(name for name in own if not {"interop", "export"} & {*Path(file).parts}), *JUDGES.get(file, [])]
 
 
 def plant(path: Path, text: str) -> None:
@@ -89,7 +92,7 @@ def rings(mutant: Mutant) -> dict[str, tuple[list[str], str, float]]:
 
 def judged(copy: Path, mutant: Mutant, rings: dict[str, tuple[list[str], str, float]]) -> dict[str, Any]:
     """Plant a mutant, let one ring of tests after the other run until one notices it, take it out again."""
-    path = copy / "transformer_lib" / mutant.file
+    path = copy / mutant.file
     healthy = path.read_text("utf-8")
     shown = {"file": mutant.file, "line": mutant.line, "before": mutant.before, "after": mutant.after}
     plant(path, mutant.applied(healthy))
@@ -134,7 +137,7 @@ def found_again(survivor: dict[str, Any]) -> Mutant:
     Raises:
         SystemExit: if the line has been rewritten since.
     """
-    source = (PACKAGE / survivor["file"]).read_text("utf-8")
+    source = (ROOT / survivor["file"]).read_text("utf-8")
     same = [mutant for mutant in mutants(survivor["file"], source) if told(mutant) == told(survivor)]
     if not same:
         raise SystemExit(f"{survivor['file']}:{survivor['line']} has changed: draw a new sample")
@@ -202,13 +205,14 @@ def main() -> None:
     started, progress = time.monotonic(), ROOT / "_build" / f"mutants-{args.seed}-{args.number}.jsonl"
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
-        shutil.copytree(PACKAGE, copy / "transformer_lib", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in PACKAGES:
+            shutil.copytree(package, copy / package.name, ignore=shutil.ignore_patterns("__pycache__"))
         if args.survivors:
             old = json.loads((RESULTS / "mutants.json").read_text("utf-8"))
             found = [judge_again(copy, mutant) for mutant in old["mutants"]]
             args.seed, args.number, seconds = old["seed"], old["drawn"], old["seconds"]
         else:
-            found, seconds = judge_all(sample(PACKAGE, args.number, args.seed), copy, progress), 0.0
+            found, seconds = judge_all(sample(files_of(*PACKAGES), ROOT, args.number, args.seed), copy, progress), 0.0
         check_healthy(copy, found)
     seconds += time.monotonic() - started
     write_result("mutants", provenance(args.seed, seconds) | {"drawn": args.number} | record(found))

@@ -13,8 +13,8 @@ from typing import Any
 
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
-from transformer_lib.run import cli
-from transformer_lib.run.translator import PRETRAINED, Translator
+from transformer_run import cli
+from transformer_run.translator import PRETRAINED, Translator
 from workshop.lab.experiment import record
 
 NAME = "number_words_en_de"
@@ -61,7 +61,7 @@ def card(result: dict[str, Any]) -> str:
 A small Transformer that turns numbers from English words into German words: "forty seven" into "sieben und vierzig",
 with spaces between the parts. It comes with `transformer_lib`. This card is written by `experiments/number_words.py`.
 
-    echo "four hundred forty seven" | python -m transformer_lib translate {NAME}
+    echo "four hundred forty seven" | python -m transformer_run translate {NAME}
 
 {origin(result)}
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from transformer_lib.data.corpora import data_folder
-from transformer_lib.run import cli
-from transformer_lib.run.preparation import read_corpus
-from transformer_lib.run.run_config import RunConfig
-from transformer_lib.run.translator import Translator
+from transformer_run import cli
+from transformer_run.preparation import read_corpus
+from transformer_run.run_config import RunConfig
+from transformer_run.translator import Translator
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
 NAME = "own_corpus"

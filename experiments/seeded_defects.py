@@ -44,9 +44,9 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
     from transformer_lib.data.batches import token_batches
     from transformer_lib.data.number_words import english_number, german_number
     from transformer_lib.evaluation import exact_match, perplexity
-    from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
-    from transformer_lib.run.translation import translate
     from transformer_lib.training import adam, epochs, train
+    from transformer_run.checkpoints import load_checkpoint, save_checkpoint
+    from transformer_run.translation import translate
 
     torch.set_num_threads(1)
     numbers = random.Random(0).sample(range(LIMIT), TRAINED_ON + SCORED_ON)
@@ -100,9 +100,9 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
 def run_copy(defect: Defect | None, seed: int, changes: dict[str, Any]) -> dict[str, Any]:
     """One run, in a process that imports a copy of the package with this defect."""
     with tempfile.TemporaryDirectory() as folder:
-        package = copied(folder)
+        copied(folder)
         if defect is not None:
-            plant(package, defect.file, defect.right, defect.wrong)
+            plant(folder, defect.file, defect.right, defect.wrong)
         command = [sys.executable, str(Path(__file__).resolve()), "--one", str(seed), json.dumps(changes)]
         environment = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -19,8 +19,8 @@ from experiments.tatoeba import BEAM
 from transformer_lib.data import load_pairs
 from transformer_lib.data.batches import token_batches
 from transformer_lib.evaluation import bleu, import_sacrebleu
-from transformer_lib.run.translator import Translator
 from transformer_lib.transformer import evaluation_mode
+from transformer_run.translator import Translator
 from workshop.lab.experiment import record
 from workshop.lab.provenance import RESULTS
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from experiments import number_words
 from transformer_lib.data.trees import Tree, linearize
-from transformer_lib.run.translator import PRETRAINED, Translator
+from transformer_run.translator import PRETRAINED, Translator
 from workshop.lab.experiment import record
 
 NAME = "parser_en_en"
@@ -97,7 +97,7 @@ A small Transformer that reads a short English sentence and writes its tree: "th
 "(S (NP XX XX )NP (VP XX )VP )S", with XX for each word. It comes with `transformer_lib`. This card is written by
 `experiments/small_parser.py`.
 
-    echo "the girl saw the king with a telescope" | python -m transformer_lib translate {NAME}
+    echo "the girl saw the king with a telescope" | python -m transformer_run translate {NAME}
 
 {number_words.origin(result, "vocabularies")}
 

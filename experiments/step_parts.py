@@ -24,7 +24,8 @@ from benchmarks.work import FULL, TINY, Work, training_batches
 from transformer_lib import Transformer
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import Batch
-from transformer_lib.training import adam, batch_loss
+from transformer_lib.training import adam
+from transformer_run.update import Update
 from workshop.lab.provenance import provenance, write_result
 
 STEPS = 6  # of each precision in a round, and of a process whose memory is watched
@@ -52,7 +53,7 @@ def prepared(work: Work) -> tuple[Transformer, torch.optim.Optimizer, list[Batch
 def step(model: Transformer, optimizer: torch.optim.Optimizer, batch: Batch, precision: Any) -> None:
     """One update, as `train` makes it."""
     optimizer.zero_grad()
-    (batch_loss(model, batch, TrainingConfig(precision=precision), 0) / batch.target_tokens).backward()
+    (Update(model, precision).loss(batch, epsilon_ls=0.1) / batch.target_tokens).backward()
     optimizer.step()
 
 
@@ -96,7 +97,7 @@ def kept_for_backward(work: Work, precision: str) -> dict[str, float]:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        batch_loss(model, batches[0], TrainingConfig(precision=precision), 0)  # pyright: ignore[reportArgumentType]
+        Update(model, precision).loss(batches[0], epsilon_ls=0.1)  # pyright: ignore[reportArgumentType]
     names = {
         shape.vocabulary: "log-probabilities",
         shape.d_ff: "inside the feed-forward networks",

@@ -29,8 +29,8 @@ from transformer_lib import TABLE_3, Transformer, TransformerConfig, count_param
 from transformer_lib.config import Table3Row, TrainingConfig
 from transformer_lib.data import Tokenizer, load_pairs, token_batches, train_tokenizer
 from transformer_lib.evaluation import bleu, exact_match, perplexity
-from transformer_lib.run.translation import translate
 from transformer_lib.training import adam, epochs, train
+from transformer_run.translation import translate
 from workshop.lab.provenance import provenance, write_result
 
 # The 97.5 % point of Student's distribution, by degrees of freedom: a 95 % interval from 2 to 10 seeds.

@@ -4,7 +4,7 @@
 
 A small model on 166,760 pairs of everyday sentences, through the command line's own `train`. If a run is cut, the same
 command goes on from its last checkpoint; the minutes count from the start of each command. Then the mean of the last
-checkpoints is packed into transformer_lib/pretrained/, with a card, and scored as it was packed. Without checkpoints,
+checkpoints is packed into transformer_run/pretrained/, with a card, and scored as it was packed. Without checkpoints,
 `--minutes 0` packs the weights that the package holds once more, and keeps what the record says of their training.
 """
 
@@ -19,9 +19,9 @@ import torch
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
-from transformer_lib.precision import chosen_precision
-from transformer_lib.run import cli
-from transformer_lib.run.translator import PRETRAINED, Translator
+from transformer_run import cli
+from transformer_run.precision import chosen_precision
+from transformer_run.translator import PRETRAINED, Translator
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
 # The recipe of multi30k.py with less dropout: the corpus is six times as large.
@@ -163,7 +163,7 @@ def card(name: str, result: dict[str, Any]) -> str:
 A small Transformer that translates everyday sentences from {source} to {target}. It comes with `transformer_lib`, so
 that readers of the book can translate without training. This card is written by `experiments/tatoeba.py`.
 
-    echo "..." | python -m transformer_lib translate {name}
+    echo "..." | python -m transformer_run translate {name}
 
 ## Data and terms
 

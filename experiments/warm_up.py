@@ -49,7 +49,7 @@ def one_run(words: NumberWords, norm_order: Any, highest: float, warm_up: bool, 
             group["lr"] = rate(step_num, highest, warm_up)
         batch = next(batches)
         optimizer.zero_grad()
-        loss = batch_loss(model, batch, settings, pad_id=0) / batch.target_tokens
+        loss = batch_loss(model, batch, settings.epsilon_ls) / batch.target_tokens
         loss.backward()
         optimizer.step()
         losses.append(loss.item())

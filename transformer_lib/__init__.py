@@ -6,17 +6,17 @@ The functions are explained, run and drawn in the book; its tests prove each aga
 from importlib.metadata import version
 
 from . import interop as interop  # a folder of functions, beside the names below
-from .attention import MultiHeadAttention, scaled_dot_product_attention
+from .attention import scaled_dot_product_attention
 from .config import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
 from .decoding import beam_hypotheses, beam_search, greedy_decode
+from .label_smoothing import label_smoothing_loss
 from .layers import FeedForward
-from .loss import label_smoothing_loss
+from .learning_rate import learning_rate
 from .masks import causal_mask, padding_mask
+from .multi_head_attention import MultiHeadAttention
 from .positional_encoding import sinusoids
-from .run.checkpoints import average_checkpoints
-from .run.translator import Translator
-from .training import learning_rate
 from .transformer import Transformer, count_parameters, record_attention
+from .weight_files import average_checkpoints
 
 __version__ = version("executable-transformer")
 
@@ -29,7 +29,6 @@ __all__ = [
     "TrainingConfig",
     "Transformer",
     "TransformerConfig",
-    "Translator",
     "__version__",
     "average_checkpoints",
     "beam_hypotheses",

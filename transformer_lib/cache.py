@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .attention import MultiHeadAttention
 from .layers import DecoderLayer
 from .masks import padding_mask
+from .multi_head_attention import MultiHeadAttention
 from .shapes import CrossMask, HeadsKey, HeadsValue, Memory, PastMask, QueryStates, SourceIds
 from .transformer import Decoder, Transformer
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args
 NormOrder = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned"]
 Activation = Literal["relu", "gelu", "silu"]
-Precision = Literal["fp32", "bf16", "fp16", "auto"]
 
 
 def _is_integer(value: object) -> bool:
@@ -46,7 +45,8 @@ def check_fraction(**fractions: float) -> None:
             raise ValueError(f"{name} = {value!r} must be at least 0 and less than 1")
 
 
-def _is_finite(value: object) -> bool:
+def is_finite(value: object) -> bool:
+    """Whether it is a number that is neither infinite nor NaN."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -154,11 +154,7 @@ class TrainingConfig:
         rate_factor: what equation (3) is multiplied by; the paper's is 1.
         beta1, beta2, epsilon: of Adam.
         epsilon_ls: label smoothing, in [0, 1).
-        r_drop: weight of the second term of R-Drop (r_drop.py), a method of 2021; 0: the paper's loss.
         max_grad_norm: longer gradients are shortened to this norm; None: never, as in the paper.
-        precision: "bf16" and "fp16" let matrix products run in 16 bits (torch.autocast), fp16 with a scaled loss;
-            weights and sums stay in float32. "auto": what the device multiplies fast (precision.py).
-        compile: whether torch.compile makes kernels for this model first; pays on a GPU.
         seed: of the initial weights, the order of the batches and dropout.
     """
 
@@ -171,10 +167,7 @@ class TrainingConfig:
     beta2: float = 0.98
     epsilon: float = 1e-9
     epsilon_ls: float = 0.1
-    r_drop: float = 0.0
     max_grad_norm: float | None = None
-    precision: Precision = "fp32"
-    compile: bool = False
     seed: int = 0
 
     def __post_init__(self):
@@ -183,16 +176,11 @@ class TrainingConfig:
         check_positive(**{name: getattr(self, name) for name in names})
         check_fraction(beta1=self.beta1, beta2=self.beta2, epsilon_ls=self.epsilon_ls)
         for name in ("epsilon", "rate_factor"):
-            if not _is_finite(getattr(self, name)) or getattr(self, name) <= 0:
+            if not is_finite(getattr(self, name)) or getattr(self, name) <= 0:
                 raise ValueError(f"{name} = {getattr(self, name)!r} must be a number greater than 0")
-        if not _is_finite(self.r_drop) or self.r_drop < 0:
-            raise ValueError(f"r_drop = {self.r_drop!r} must be a number of at least 0")
         norm = self.max_grad_norm
         if norm is not None and (isinstance(norm, bool) or not isinstance(norm, numbers.Real) or not norm > 0):
             raise ValueError(f"max_grad_norm = {norm!r} must be a number greater than 0, or None for no limit")
-        check_choice(Precision, precision=self.precision)
-        if not isinstance(self.compile, bool):
-            raise ValueError(f"compile = {self.compile!r} must be True or False")
         check_seed(self.seed)
         if self.seed >= 2**32:
             raise ValueError(f"seed = {self.seed} must be less than 2**32 = {2**32}")

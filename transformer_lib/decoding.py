@@ -20,6 +20,7 @@ from .transformer import Transformer, evaluation_mode, record_attention
 # Of the length penalty: the paper's exponent, or the score per token, log P / |Y|.
 Alpha = float | Literal["length"]
 LARGEST_BEAM = 1024  # candidates; the memory of a mask grows with the square
+MAX_SOURCE_TOKENS = 1000  # of one sentence of a text; attention's memory grows with the square
 
 
 @torch.no_grad()
@@ -67,6 +68,13 @@ def greedy_decode(
                 limits = limits[still_open]
                 cache.keep(still_open)
     return generated[:, : cache.length]
+
+
+def longest_source(config: TransformerConfig) -> int:
+    """The most tokens of a sentence of a text that are read, `<eos>` not counted; the rest is cut off."""
+    if config.positions == "learned":
+        return min(MAX_SOURCE_TOKENS, config.max_positions - 1)  # one place is <eos>'s
+    return MAX_SOURCE_TOKENS
 
 
 def length_limits(model: Transformer, source: SourceIds, max_length: int | None) -> Int[Tensor, " batch"]:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .attention import MultiHeadAttention
 from .config import Activation, TransformerConfig, check_choice, check_positive
+from .multi_head_attention import MultiHeadAttention
 from .shapes import CrossMask, KeyStates, QueryStates, SelfMask, SourceMask, States
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}

@@ -1,4 +1,4 @@
-"""The learning rate, the optimizer and the loop."""
+"""The optimizer and the loop."""
 
 import itertools
 import math
@@ -9,43 +9,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
 
-from .config import TrainingConfig, TransformerConfig, check_positive
+from .config import TrainingConfig, TransformerConfig
 from .data.batches import Batch, Ids, batch_plan, check_special_ids, make_batch
-from .distributed import gradient_sync, processes, replica, sum_over_processes
 from .fast import token_losses
-from .precision import autocast, gradient_scaler
-from .r_drop import r_drop_loss
+from .learning_rate import learning_rate
 from .shapes import Scalar
 from .transformer import Transformer
 
 DIVERGED = "training diverged; lower rate_factor or raise warmup_steps"
-
-
-def learning_rate(
-    step_num: int,
-    d_model: int,
-    warmup_steps: int = 4000,
-) -> float:
-    """Rises linearly to step warmup_steps, then falls as 1 / √step_num.
-
-        lrate = d_model^-0.5 · min(step_num^-0.5, step_num · warmup_steps^-1.5)
-
-    Source: equation (3), section 5.3 [eq-3].
-
-    Args:
-        step_num: from 1.
-
-    Raises:
-        ValueError: a step_num, d_model or warmup_steps below 1.
-    """
-    check_positive(
-        step_num=step_num,
-        d_model=d_model,
-        warmup_steps=warmup_steps,
-    )
-    return d_model**-0.5 * min(step_num**-0.5, step_num * warmup_steps**-1.5)
 
 
 def adam(model: Transformer, config: TrainingConfig) -> torch.optim.Adam:
@@ -53,9 +26,6 @@ def adam(model: Transformer, config: TrainingConfig) -> torch.optim.Adam:
 
     The paper has 0.9, 0.98 and 1e-9. Source: section 5.3 [adam].
     """
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.data = weight.data.contiguous()  # see one_layout
     betas = (config.beta1, config.beta2)
     return torch.optim.Adam(
         model.parameters(),
@@ -75,7 +45,6 @@ class StepRecord:
     learning_rate: float
     target_tokens: int  # real ones, in all batches of the step
     seconds: float
-    overflows: int = 0  # attempts in fp16 before it, at larger scales
 
     @property
     def tokens_per_second(self) -> float:
@@ -83,89 +52,83 @@ class StepRecord:
         return self.target_tokens / self.seconds
 
 
+def one_update(
+    model: Transformer,
+    optimizer: Optimizer,
+    batches: Sequence[Batch],
+    config: TrainingConfig,
+    step_num: int,
+) -> float:
+    """Move the weights once, by the gradient of all these batches together.
+
+    Their losses are divided by the number of real target tokens in all of
+    them, so the update is that of one big batch.
+
+    Returns:
+        the loss before the update, in nats per token.
+
+    Raises:
+        FloatingPointError: the loss or its gradient is infinite or NaN; the
+            weights are those of the step before.
+    """
+    device = next(model.parameters()).device
+    target_tokens = sum(batch.target_tokens for batch in batches)
+    optimizer.zero_grad()
+    losses = []
+    # Dropout depends on nothing that came before, so a resumed run repeats it.
+    with seeded(dropout_seed(config.seed, step_num), device):
+        for batch in (batch.to(device) for batch in batches):
+            nats = batch_loss(model, batch, config.epsilon_ls)
+            loss = nats / target_tokens
+            loss.backward()
+            losses.append(loss.detach())
+    step_loss = torch.stack(losses).sum().item()  # waits for the device
+    gradient_norm = shorten_gradient(optimizer, config.max_grad_norm)
+    if not math.isfinite(step_loss + gradient_norm):
+        raise diverged(step_num, optimizer, step_loss, gradient_norm)
+    optimizer.step()
+    return step_loss
+
+
+Update = Callable[[Transformer, Optimizer, Sequence[Batch], TrainingConfig, int], float]
+
+
 def train(
     model: Transformer,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizer,
     batches: Iterable[Batch],
     config: TrainingConfig,
     steps_done: int = 0,
-    scaler: GradScaler | None = None,
+    update: Update = one_update,
 ) -> Iterator[StepRecord]:
-    """Train until num_steps, or until the batches end; a record per update.
-
-    Each update uses the gradients of `accumulate` batches. Their losses are
-    divided by the number of real target tokens in all of them together, so the
-    update is that of one big batch. Several processes (torch.distributed) share
-    out these batches.
+    """Train until num_steps, or the batches end; a record for each update.
 
     Args:
-        batches: of the steps to come, in the same order in every run and
-            every process; for a resumed run `epochs` skips the others.
+        batches: of the steps to come; each update takes `accumulate` of them.
         steps_done: updates already made.
-        scaler: of the loss in fp16, to be saved with the optimizer; None: a
-            new one. After an overflow the update is tried again at half the
-            scale.
+        update: another one than one_update, with its arguments.
 
     Raises:
-        ValueError: fewer batches in an update than processes; a batch with
-            other special ids than the model's.
-        FloatingPointError: the loss of a step is infinite or NaN, or its
-            gradient is at every scale; the weights are those of the step
-            before.
+        ValueError: a batch with other special ids than the model's.
+        FloatingPointError: as one_update.
     """
-    device = next(model.parameters()).device
-    scaler = scaler or gradient_scaler(config.precision, device)
     one_layout(optimizer)
-    rank, world_size = processes()
-    pad_id, warmup_steps = model.config.pad_id, config.warmup_steps
-    if config.accumulate < world_size:
-        limit = f"{world_size} processes; give at least {world_size}"
-        too_few = f"accumulate = {config.accumulate} is too few"
-        raise ValueError(f"{too_few} for {limit}")
-    parallel = replica(model)
-    forward = parallel
-    if config.compile:
-        forward = torch.compile(parallel, dynamic=True)
     batches = (check_special_ids(batch, model.config) for batch in batches)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()
-        step_batches = list(itertools.islice(batches, config.accumulate))
-        if len(step_batches) < world_size:
+        of_step = list(itertools.islice(batches, config.accumulate))
+        if not of_step:
             return
-        target_tokens = sum(batch.target_tokens for batch in step_batches)
-        rate = learning_rate(step_num, model.config.d_model, warmup_steps)
+        d_model, warmup_steps = model.config.d_model, config.warmup_steps
+        rate = learning_rate(step_num, d_model, warmup_steps)
         rate *= config.rate_factor
         for group in optimizer.param_groups:
             group["lr"] = rate
         model.train()
-        own_batches = [b.to(device) for b in step_batches[rank::world_size]]
-        seed = hash((config.seed, step_num, rank)) % 2**32
-        overflows = 0
-        while True:
-            optimizer.zero_grad()
-            losses = []
-            # Dropout depends on nothing that came before, so a resumed run
-            # repeats it; each rank has its own.
-            with seeded(seed, device):
-                for i, batch in enumerate(own_batches, start=1):
-                    with gradient_sync(parallel, now=i == len(own_batches)):
-                        nats = batch_loss(forward, batch, config, pad_id)
-                        loss = nats / target_tokens
-                        # The synchronized gradient is the processes' mean.
-                        scaler.scale(loss * world_size).backward()
-                    losses.append(loss.detach())
-            total = sum_over_processes(torch.stack(losses).sum())
-            step_loss = total.item()  # waits for the device
-            if not math.isfinite(step_loss) or scaler.get_scale() < 1:
-                problem = f"step {step_num} has loss {step_loss}"
-                where = f"at rate {rate:.3g}, scale {scaler.get_scale():.3g}"
-                raise FloatingPointError(f"{problem} {where}: {DIVERGED}")
-            if update(optimizer, scaler, config.max_grad_norm):
-                break
-            overflows += 1
+        loss = update(model, optimizer, of_step, config, step_num)
+        target_tokens = sum(batch.target_tokens for batch in of_step)
         seconds = time.perf_counter() - started
-        done = (step_num, step_loss, rate, target_tokens, seconds)
-        yield StepRecord(*done, overflows)
+        yield StepRecord(step_num, loss, rate, target_tokens, seconds)
 
 
 def one_layout(optimizer: torch.optim.Optimizer) -> None:
@@ -183,24 +146,47 @@ def one_layout(optimizer: torch.optim.Optimizer) -> None:
                 kept[name] = value.contiguous()
 
 
-def update(
-    optimizer: torch.optim.Optimizer,
-    scaler: GradScaler,
-    max_grad_norm: float | None,
-) -> bool:
-    """Move the weights, unless a gradient overflowed; returns whether they did.
+def batch_loss(
+    model: Callable[..., Tensor],
+    batch: Batch,
+    epsilon_ls: float,
+) -> Scalar:
+    """The sum of the smoothed losses of all real target tokens, in nats."""
+    logits = model(batch.source, batch.target_input)
+    target, pad_id = batch.target_output, batch.special_ids[0]
+    return token_losses(logits, target, epsilon_ls, pad_id).sum()
 
-    An overflow, in fp16, halves the scale.
+
+def shorten_gradient(
+    optimizer: Optimizer,
+    max_norm: float | None,
+) -> float:
+    """Shorten the gradient of all weights to max_norm if it is longer.
+
+    None: leave it. Returns the norm that it had.
     """
-    if max_grad_norm is not None:
-        scaler.unscale_(optimizer)
-        groups = optimizer.param_groups
-        weights = [weight for group in groups for weight in group["params"]]
-        torch.nn.utils.clip_grad_norm_(weights, max_grad_norm)
-    scale = scaler.get_scale()
-    scaler.step(optimizer)
-    scaler.update()
-    return scaler.get_scale() >= scale
+    groups = optimizer.param_groups
+    weights = [weight for group in groups for weight in group["params"]]
+    limit = math.inf if max_norm is None else max_norm
+    return torch.nn.utils.clip_grad_norm_(weights, limit).item()
+
+
+def diverged(
+    step_num: int,
+    optimizer: Optimizer,
+    loss: float,
+    gradient_norm: float,
+) -> FloatingPointError:
+    """The error of a step whose numbers are no longer finite."""
+    found = f"loss {loss} and a gradient of norm {gradient_norm}"
+    rate = optimizer.param_groups[0]["lr"]
+    where = f"step {step_num} has {found} at rate {rate:.3g}"
+    return FloatingPointError(f"{where}: {DIVERGED}")
+
+
+def dropout_seed(seed: int, step_num: int, rank: int = 0) -> int:
+    """Of the step's dropout: another one for each step and each process."""
+    return hash((seed, step_num, rank)) % 2**32
 
 
 @contextmanager
@@ -210,22 +196,6 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(cards):
         torch.manual_seed(seed)
         yield
-
-
-def batch_loss(
-    forward: Callable[..., Tensor],
-    batch: Batch,
-    config: TrainingConfig,
-    pad_id: int,
-) -> Scalar:
-    """The sum of the smoothed losses of all real target tokens, in nats."""
-    with autocast(config.precision, batch.source.device):
-        if config.r_drop:
-            rest = (config.epsilon_ls, config.r_drop, pad_id)
-            return r_drop_loss(forward, batch, *rest)
-        logits = forward(batch.source, batch.target_input)
-        target, epsilon_ls = batch.target_output, config.epsilon_ls
-        return token_losses(logits, target, epsilon_ls, pad_id).sum()
 
 
 def epochs(

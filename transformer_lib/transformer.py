@@ -8,11 +8,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .attention import MultiHeadAttention, watch_attention
 from .config import TransformerConfig
 from .embeddings import TokenEmbedding, check_ids
+from .fast import watch_attention
 from .layers import DecoderLayer, EncoderLayer
 from .masks import causal_mask, padding_mask
+from .multi_head_attention import MultiHeadAttention
 from .positional_encoding import LearnedPositions, SinusoidalPositions
 from .shapes import (
     CrossMask,
@@ -231,10 +232,10 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Float[Tensor, "batc
     Raises:
         ValueError: as named_attentions does.
     """
-    names = {attention: name for name, attention in named_attentions(model)}
+    names: dict[nn.Module, str] = {attention: name for name, attention in named_attentions(model)}
     weights: dict[str, Tensor] = {}
 
-    def record(attention: MultiHeadAttention, recorded: Tensor) -> None:
+    def record(attention: nn.Module, recorded: Tensor) -> None:
         if attention in names:  # another model may run inside the block
             weights[names[attention]] = recorded
 

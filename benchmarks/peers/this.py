@@ -10,6 +10,7 @@ from benchmarks.work import BETAS, BOS, EOS, EPSILON, EPSILON_LS, PAD, RATE_WARM
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, beam_search, greedy_decode
 from transformer_lib.data import Batch
 from transformer_lib.training import StepRecord, adam, train
+from transformer_run.update import Update
 
 
 def model_config(shape: Shape, **changes: object) -> TransformerConfig:
@@ -31,7 +32,7 @@ def model_config(shape: Shape, **changes: object) -> TransformerConfig:
     )
 
 
-def training_config(bf16: bool = False) -> TrainingConfig:
+def training_config() -> TrainingConfig:
     """The library's settings for this work."""
     return TrainingConfig(
         num_steps=10**9,
@@ -40,7 +41,6 @@ def training_config(bf16: bool = False) -> TrainingConfig:
         beta2=BETAS[1],
         epsilon=EPSILON,
         epsilon_ls=EPSILON_LS,
-        precision="bf16" if bf16 else "fp32",
     )
 
 
@@ -57,8 +57,9 @@ class Peer(TorchPeer):
 
     def start_training(self) -> None:
         """Open the loop, which waits for its batches."""
-        config = training_config(self.bf16)
-        self.steps: Iterator[StepRecord] = train(self.model, adam(self.model, config), self._fed(), config)
+        config, update = training_config(), Update(self.model, "bf16" if self.bf16 else "fp32")
+        optimizer = adam(self.model, config)
+        self.steps: Iterator[StepRecord] = train(self.model, optimizer, self._fed(), config, update=update)
 
     def _fed(self) -> Iterator[Batch]:
         while True:

@@ -34,11 +34,11 @@ from transformer_lib import (
     scaled_dot_product_attention,
     sinusoids,
 )
-from transformer_lib.attention import watch_attention
+from transformer_lib.fast import watch_attention
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
 CONSTANTS = {"BASE", "BIG", "TABLE_3", "__version__"}
-ELSEWHERE = {"Translator", "TrainingConfig"}  # without shapes: tests/run/test_alignment.py, test_config.py
+ELSEWHERE = {"TrainingConfig"}  # without shapes: tests/run/test_alignment.py, test_config.py
 # The same draws in every run; no limits of time, since the machine may be busy.
 drawn = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 sizes = st.integers(1, 5)

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, reference
-from transformer_lib.attention import watcher
 from transformer_lib.attention_maps import attention_axes, attention_records, heads_removed
 from transformer_lib.decoding import hypothesis_attention
+from transformer_lib.fast import watcher
 from transformer_lib.plots import attention_explorer
 from transformer_lib.transformer import named_attentions
 

@@ -30,7 +30,7 @@ def test_there_are_enough_and_no_two_are_the_same():
 
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
 def test_a_defect_is_one_place_of_the_package_and_names_a_test(defect):
-    source = (ROOT / "transformer_lib" / defect.file).read_text("utf-8")
+    source = (ROOT / defect.file).read_text("utf-8")
     found = source.count(defect.right)
     cure = "lengthen both texts" if found else "adapt the defect"
     assert found == 1, f"{defect.file} holds {defect.right!r} {found} times: {cure} in workshop/lab/defects.toml"
@@ -40,7 +40,7 @@ def test_a_defect_is_one_place_of_the_package_and_names_a_test(defect):
 
 @pytest.mark.parametrize("choice", [choice for choice in CHOICES if choice.file], ids=lambda choice: choice.name)
 def test_a_choice_turned_the_other_way_is_one_place_of_the_package(choice):
-    assert (ROOT / "transformer_lib" / choice.file).read_text("utf-8").count(choice.right) == 1
+    assert (ROOT / choice.file).read_text("utf-8").count(choice.right) == 1
 
 
 @pytest.mark.deep
@@ -53,7 +53,8 @@ def test_without_a_defect_the_copy_passes(tmp_path):
 @pytest.mark.deep
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda d: d.name)
 def test_a_seeded_defect_is_caught(defect, tmp_path):
-    plant(copied(tmp_path), defect.file, defect.right, defect.wrong)
+    copied(tmp_path)
+    plant(tmp_path, defect.file, defect.right, defect.wrong)
     done = run_tests(tmp_path, defect.caught_by)
     assert done.returncode == 1, done.output[-1500:]
     failed = rf"^FAILED .*tests/{re.escape(defect.caught_by)}"

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, fast, loss
+from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, fast, label_smoothing
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
@@ -26,7 +26,7 @@ def small(**changes):
 def test_the_losses_and_their_gradient_are_those_of_the_plain_form(epsilon_ls, dtype):
     found = []
     values = 3 * torch.randn(2, 4, 11, dtype=torch.float64)
-    for form in (loss.token_losses, fast.token_losses):
+    for form in (label_smoothing.token_losses, fast.token_losses):
         logits = values.to(dtype).requires_grad_()
         losses = form(logits, TARGET, epsilon_ls, 0)
         (losses * torch.arange(8.0).view(2, 4)).sum().backward()
@@ -40,7 +40,7 @@ def test_the_fast_losses_stay_finite_where_the_plain_ones_do(extreme):
     logits = torch.zeros(1, 1, 5)
     logits[..., 3] = -extreme
     target = torch.tensor([[1]])
-    plain, quick = (form(logits, target, 0.0, 0) for form in (loss.token_losses, fast.token_losses))
+    plain, quick = (form(logits, target, 0.0, 0) for form in (label_smoothing.token_losses, fast.token_losses))
     torch.testing.assert_close(plain, quick)
     assert quick.isfinite().all()
 
@@ -73,7 +73,7 @@ def test_in_bfloat16_the_kernel_and_the_formula_agree_with_their_gradients(monke
 
 
 def test_the_fast_loss_has_the_defaults_of_the_plain_one():
-    ours, plain = (inspect.signature(module.token_losses).parameters.values() for module in (fast, loss))
+    ours, plain = (inspect.signature(module.token_losses).parameters.values() for module in (fast, label_smoothing))
     assert [(p.name, p.default) for p in ours] == [(p.name, p.default) for p in plain]
 
 

@@ -2,38 +2,50 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 import transformer_lib
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = Path(transformer_lib.__file__).parent
-# A file may import from those above it, never from those below.
+PACKAGE, RUN = ROOT / "transformer_lib", ROOT / "transformer_run"
+# A file may import from those above it, never from those below. Of a folder, its name.
 ORDER = (
-    "shapes config masks positional_encoding embeddings loss fast attention layers transformer cache "
-    "run.seals run.checkpoints run.quantization precision data r_drop run.run_config distributed training "
-    "decoding run.translation evaluation attention_maps plots run.alignment run.translator interop run.metrics "
-    "run.preparation run.training_run run.export run.lines run.cli"
+    "shapes config masks positional_encoding embeddings label_smoothing attention fast multi_head_attention layers "
+    "transformer cache data learning_rate training decoding weight_files evaluation attention_maps plots interop"
+).split()
+RUN_ORDER = (
+    "whole_files checkpoints quantization precision r_drop distributed update run_config translation alignment "
+    "translator export metrics preparation training_run commands cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]
-NOT_IN_ORDER = {"reference"}  # imports nothing of the package; tests and chapters import it
-MODULES = [
-    path
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if path.name not in ("__init__.py", "__main__.py") and path.stem not in NOT_IN_ORDER
-]
+MOST_LINES = {PACKAGE: 4600, RUN: 3500}  # docstrings and comments too
+NOT_IN_ORDER = {"reference"}  # imports nothing else of the package; tests and chapters import it
+
+
+def files_in_order(package):
+    """The files of a package that the order names, or whose folder it names."""
+    paths = (path for path in sorted(package.rglob("*.py")) if path.name not in ("__init__.py", "__main__.py"))
+    return [path for path in paths if path.relative_to(package).parts[0] not in NOT_IN_ORDER]
+
+
+MODULES = files_in_order(PACKAGE)
+ALL_MODULES = [*MODULES, *files_in_order(RUN)]
 # The buildings of the repository, and those that each may import.
 BUILDINGS = {
     "transformer_lib": set(),
-    "workshop": {"transformer_lib"},
-    "benchmarks": {"transformer_lib", "workshop"},
-    "experiments": {"transformer_lib", "workshop", "benchmarks"},
-    "book": {"transformer_lib", "workshop", "experiments"},
-    "tests": {"transformer_lib", "workshop", "experiments", "benchmarks", "conftest", "tests"},
+    "transformer_run": {"transformer_lib"},
+    "workshop": {"transformer_lib", "transformer_run"},
+    "benchmarks": {"transformer_lib", "transformer_run", "workshop"},
+    "experiments": {"transformer_lib", "transformer_run", "workshop", "benchmarks"},
+    "book": {"transformer_lib", "transformer_run", "workshop", "experiments"},
+    "tests": {"transformer_lib", "transformer_run", "workshop", "experiments", "benchmarks", "conftest", "tests"},
 }
 PUBLIC_FACE = """
     TransformerConfig BASE BIG TABLE_3 Transformer count_parameters scaled_dot_product_attention MultiHeadAttention
@@ -42,32 +54,31 @@ PUBLIC_FACE = """
 """.split()
 
 
-def module_of(path):
-    """The entry of the order that a file belongs to."""
-    return in_order(".".join(path.relative_to(PACKAGE).with_suffix("").parts))
-
-
-def in_order(name):
-    """The entry of the order that a module belongs to: of most folders, the folder."""
-    parts = name.split(".")
-    return ".".join(parts[:2]) if parts[0] == "run" else parts[0]
+def place_of(path):
+    """The package of a file, and the entry of the order that it belongs to."""
+    package, entry = path.relative_to(ROOT).with_suffix("").parts[:2]
+    return package, entry
 
 
 @cache
 def imports_of(path):
-    """The entries of the order that a file of the package imports."""
-    here = ("transformer_lib", *path.relative_to(PACKAGE).parts[:-1])
+    """The packages and entries of the orders that a file imports."""
+    here = path.relative_to(ROOT).parts[:-1]
     names = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom):
             base = here[: len(here) - node.level + 1] if node.level else ()
             found = [".".join([*base, *filter(None, [node.module])])]
-            if found == ["transformer_lib"]:  # modules of the package, or names of its face
-                found = [f"transformer_lib.{alias.name}" for alias in node.names]
-        own = [name for name in found if name.startswith("transformer_lib.")]
-        names |= {in_order(name.removeprefix("transformer_lib.")) for name in own}
+            if found[0] in (PACKAGE.name, RUN.name):  # modules of the package, or names of its face
+                found = [f"{found[0]}.{alias.name}" for alias in node.names]
+        names |= {tuple(name.split(".")[:2]) for name in found if name.split(".")[0] in (PACKAGE.name, RUN.name)}
     return names
+
+
+def own_imports(path):
+    """The entries of its own package's order that a file imports."""
+    return {name for package, name in imports_of(path) if package == place_of(path)[0]}
 
 
 def files_of(building):
@@ -85,12 +96,14 @@ def code_of(path):
     return "\n".join(line for line in "\n".join(cells).split("\n") if not re.match(r"\s*[%!]", line))
 
 
-def test_a_file_imports_only_files_above_it():
+@pytest.mark.parametrize(("package", "order"), [(PACKAGE, ORDER), (RUN, RUN_ORDER)], ids=["lib", "run"])
+def test_a_file_imports_only_files_above_it(package, order):
+    files = files_in_order(package)
     wrong = [
         f"{path.name} imports {name}, which stands below it"
-        for path in MODULES
-        for name in imports_of(path)
-        if ORDER.index(name) > ORDER.index(module_of(path))
+        for path in files
+        for name in own_imports(path)
+        if order.index(name) > order.index(place_of(path)[1])
     ]
     assert wrong == []
 
@@ -98,14 +111,45 @@ def test_a_file_imports_only_files_above_it():
 def test_mathematics_knows_nothing_of_data_training_or_decoding_and_data_never_sees_the_model():
     for path in MODULES:
         if path.stem in MATHEMATICS:
-            assert imports_of(path) <= set(MATHEMATICS), path.name
+            assert own_imports(path) <= set(MATHEMATICS), path.name
         if path.parent.name == "data":
-            assert imports_of(path) <= {"data", "shapes", "config"}, path.name
+            assert own_imports(path) <= {"data", "shapes", "config"}, path.name
 
 
-def test_nothing_of_the_package_imports_the_loops_that_judge_it():
-    assert not [path for path in MODULES if "reference" in imports_of(path)]
-    assert imports_of(PACKAGE / "reference.py") == set()
+def test_nothing_of_the_packages_imports_the_loops_that_judge_them():
+    assert not [path for path in ALL_MODULES if (PACKAGE.name, "reference") in imports_of(path)]
+    for path in (PACKAGE / "reference").glob("*.py"):
+        assert own_imports(path) <= {"reference"}, path.name
+
+
+@pytest.mark.parametrize("package", MOST_LINES, ids=lambda package: package.name)
+def test_the_packages_stay_small(package):
+    lines = sum(len(path.read_text("utf-8").splitlines()) for path in package.rglob("*.py"))
+    assert lines <= MOST_LINES[package]
+
+
+def test_the_paper_loads_neither_an_engine_nor_a_command_line():
+    code = "import sys, transformer_lib; print(*sorted({name.split('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "transformer_lib" in loaded
+    assert not {"transformer_run", "ctranslate2", "onnx", "transformers"} & {*loaded}
+
+
+def test_a_chapter_has_one_name_in_four_places():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+    parts = [part for part in toc["parts"] if part["caption"] in ("The model", "Training")]
+    chapters = [Path(chapter["file"]).name for part in parts for chapter in part["chapters"]]
+    own_names = {"encoder_decoder": "transformer", "text_to_tensors": "data"}  # the paper's word; a folder
+    assert len(chapters) == 13
+    for chapter in chapters:
+        name = own_names.get(chapter, chapter)
+        assert (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file(), chapter
+        assert (PACKAGE / "reference" / f"{chapter}.py").is_file(), chapter
+        if name != "data":  # each of its files has tests
+            assert (ROOT / "tests" / "paper" / f"test_{name}.py").is_file(), chapter
+    titles = {path.stem for path in (ROOT / "book").glob("*.md")}
+    loops = {path.stem for path in (PACKAGE / "reference").glob("*.py")} - {"__init__"}
+    assert loops <= titles
 
 
 @pytest.mark.parametrize("building", BUILDINGS)
@@ -131,9 +175,11 @@ def test_every_module_with_shapes_is_checked_while_the_tests_run():
     [option] = [one for one in settings["addopts"] if one.startswith("--jaxtyping-packages=")]
     *checked, _ = option.partition("=")[2].split(",")
     with_shapes = [
-        path for path in MODULES if re.search(r"^from (jaxtyping|\.+shapes) ", path.read_text("utf-8"), re.M)
+        path
+        for path in ALL_MODULES
+        if re.search(r"^from (jaxtyping|\.+shapes|transformer_lib\.shapes) ", path.read_text("utf-8"), re.M)
     ]
-    names = {".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in with_shapes}
+    names = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in with_shapes}
     assert names - {"transformer_lib.shapes"} == set(checked)
 
 
@@ -145,13 +191,13 @@ def test_the_public_face_is_complete():
 def test_every_module_has_a_test_file_of_its_name():
     tests = {p.stem for p in (ROOT / "tests").rglob("test_*.py")}
     without_logic = {"shapes"}  # aliases alone; every test checks them
-    together = {"interop"}  # folders whose files have one test file
-    names = {p.parent.name if p.parent.name in together else p.stem for p in MODULES}
+    together = {"interop", "export"}  # folders whose files have one test file
+    names = {p.parent.name if p.parent.name in together else p.stem for p in ALL_MODULES}
     assert {f"test_{name}" for name in names - without_logic} <= tests
 
 
 def test_the_library_has_no_assert_no_dump_names_and_sources_of_a_fixed_form():
-    for path in PACKAGE.rglob("*.py"):
+    for path in [*PACKAGE.rglob("*.py"), *RUN.rglob("*.py")]:
         text = path.read_text("utf-8")
         assert not [node.lineno for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Assert)], path.name
         assert path.stem not in ("utils", "helpers", "common")

@@ -10,7 +10,7 @@ from torch import nn
 
 from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, record_attention
 from transformer_lib.attention import AdditiveAttention
-from transformer_lib.run.translator import Translator, pretrained_names
+from transformer_run.translator import Translator, pretrained_names
 
 TINY = TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5)
 SOURCE, TARGET_INPUT = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([[1, 6, 7, 8], [1, 8, 9, 0]])

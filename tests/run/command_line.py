@@ -5,7 +5,7 @@ import json
 
 import torch
 
-from transformer_lib.run import cli
+from transformer_run import cli
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 

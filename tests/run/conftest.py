@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from command_line import run, two_files
 
-from transformer_lib import Translator
+from transformer_run import Translator
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`python -m transformer_lib train` in processes forked from one that has imported torch: a start takes a moment."""
+"""`python -m transformer_run train` in processes forked from one that has imported torch: a start takes a moment."""
 
 import multiprocessing
 import os
@@ -25,7 +25,7 @@ def small_corpus(folder: Path, train_size: int = 2000) -> list[str]:
 def _train(arguments: list[str], environment: dict[str, str], said: str) -> None:
     import torch
 
-    from transformer_lib.run import cli
+    from transformer_run import cli
 
     torch.set_num_threads(1)
     os.environ.update(environment)

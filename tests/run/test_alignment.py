@@ -6,9 +6,10 @@ import pytest
 import torch
 from IPython.core.formatters import DisplayFormatter
 
-from transformer_lib import Transformer, Translator, beam_hypotheses, record_attention
+from transformer_lib import Transformer, beam_hypotheses, record_attention
 from transformer_lib.data import load_pairs
-from transformer_lib.run.alignment import word_alignment, word_numbers
+from transformer_run import Translator
+from transformer_run.alignment import word_alignment, word_numbers
 
 GERMAN = "ein zwei drei fünf sechs neunzig hundert tausend".split()
 SENTENCES = ["forty seven", "", "two thousand and six"]

@@ -17,9 +17,10 @@ from safetensors.torch import load_file, save_file
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.data import make_batch
-from transformer_lib.run import checkpoints, seals
-from transformer_lib.run.checkpoints import RunCheckpoints, load_checkpoint, read_checkpoint, save_checkpoint
 from transformer_lib.training import adam, train
+from transformer_lib.weight_files import read_checkpoint
+from transformer_run import checkpoints, seals
+from transformer_run.checkpoints import RunCheckpoints, load_checkpoint, save_checkpoint
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
 SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4)

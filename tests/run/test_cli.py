@@ -22,8 +22,8 @@ from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
-from transformer_lib.run import cli, preparation, training_run, translation
-from transformer_lib.run.checkpoints import read_checkpoint
+from transformer_lib.weight_files import read_checkpoint
+from transformer_run import cli, preparation, training_run, translation
 
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
 TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de"]
@@ -150,7 +150,7 @@ def test_control_characters_never_break_a_line(translator, monkeypatch, capsys, 
 
 
 def test_control_characters_never_break_a_line_of_a_file(translator, monkeypatch, tmp_path):
-    monkeypatch.setattr("transformer_lib.run.translator.translate", lambda *_, **__: ["a\nb\u2028c", "d"])
+    monkeypatch.setattr("transformer_run.translator.translate", lambda *_, **__: ["a\nb\u2028c", "d"])
     (tmp_path / "pairs.tsv").write_text("four\tvier\nfive\tfünf\n", "utf-8")
     given = ["--data", tmp_path / "pairs.tsv", "--output", tmp_path / "out"]
     assert run("evaluate", translator, *given) == 0
@@ -353,7 +353,7 @@ def test_a_run_that_diverges_ends_with_the_step_and_what_is_kept(monkeypatch, tm
 
 @pytest.mark.slow
 def test_a_reader_that_has_seen_enough_ends_a_translation_quietly():
-    command = [sys.executable, "-m", "transformer_lib", "translate", "number_words_en_de", "--device", "cpu"]
+    command = [sys.executable, "-m", "transformer_run", "translate", "number_words_en_de", "--device", "cpu"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen([*command, "--threads", "1"], **pipes) as process:
         process.stdin.write(b"one\n" * 5000)

@@ -9,7 +9,8 @@ from command_line import metrics_of
 from forked_training import small_corpus, start, train_together
 from safetensors.torch import load_file
 
-from transformer_lib.run.checkpoints import RunCheckpoints, read_checkpoint
+from transformer_lib.weight_files import read_checkpoint
+from transformer_run.checkpoints import RunCheckpoints
 
 NUM_STEPS = 200
 MODEL = ["d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8", "p_drop=0.2"]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from experiments.engines import NAME, in_8_bits, translated
-from transformer_lib.run.translator import Translator
+from transformer_run.translator import Translator
 from workshop.lab.provenance import RESULTS
 
 RECORD = json.loads((RESULTS / "engines.json").read_text("utf-8"))

@@ -23,12 +23,13 @@ from hypothesis import strategies as st
 from transformer_lib import Transformer, TransformerConfig, record_attention
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import SPECIALS, Vocabulary, WordTokenizer
-from transformer_lib.interop import Engine, export_ctranslate2, export_marian, from_marian, to_marian
-from transformer_lib.interop.onnx import encoder_and_step
-from transformer_lib.interop.page import export_page, page_content
-from transformer_lib.interop.portable_tokenizer import portable_tokenizer
-from transformer_lib.run.quantization import dequantize, quantize
-from transformer_lib.run.translator import Translator, pretrained_names
+from transformer_lib.interop import from_marian, to_marian
+from transformer_run.export import Engine, export_ctranslate2, export_marian
+from transformer_run.export.onnx import encoder_and_step
+from transformer_run.export.page import export_page, page_content
+from transformer_run.export.portable_tokenizer import portable_tokenizer
+from transformer_run.quantization import dequantize, quantize
+from transformer_run.translator import Translator, pretrained_names
 
 RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
 GERMAN = ["Wie alt bist du?", "", "Das ist <eos> kein <pad> Ende. 🙂", "▁unter▁strichen", "Sie schläft,  glaube ich."]

@@ -4,8 +4,8 @@ import pytest
 import torch
 from command_line import metrics_of, run
 
-from transformer_lib import Translator, learning_rate
-from transformer_lib.run import cli
+from transformer_lib import learning_rate
+from transformer_run import Translator, cli
 
 BASE = "number_words_en_de"
 PAIRS = [("forty seven", "47"), ("five apples", "fünf Äpfel"), ("six", "sechs"), ("two apples", "zwei Äpfel")]

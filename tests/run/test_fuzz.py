@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from transformer_lib.run import cli
+from transformer_run import cli
 
 LINES = 10_000
 SCRIPTS = ["abc xyz", "äöü ß ÄÖ", "абв где", "αβγ", "مرحبا", "שלום", "漢字かな", "한국어", "हिन्दी", "ไทย"]
@@ -50,7 +50,7 @@ def test_ten_thousand_odd_lines_give_ten_thousand_lines(tmp_path, tokenizer, ext
     machine = ["--device", "cpu", "--threads", "1"]
     assert cli.main([*run, *machine]) == 0
     lines = odd_lines()
-    command = [sys.executable, "-m", "transformer_lib", "translate", tmp_path / "t", *machine]
+    command = [sys.executable, "-m", "transformer_run", "translate", tmp_path / "t", *machine]
     done = subprocess.run(command, input=b"\n".join(lines) + b"\n", capture_output=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     translations = done.stdout.decode("utf-8").split("\n")

@@ -9,9 +9,9 @@ import torch
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import make_batch
 from transformer_lib.interop import from_marian, from_torch
-from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
-from transformer_lib.run.translator import Translator, pretrained_names
 from transformer_lib.training import adam, train
+from transformer_run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_run.translator import Translator, pretrained_names
 
 SETTINGS = TrainingConfig(num_steps=6, warmup_steps=10)
 

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from experiments import mutants as experiment
-from workshop.lab.mutants import LEFT_OUT, mutants, sample
+from workshop.lab.mutants import files_of, mutants, sample
 from workshop.lab.patches import copied
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "transformer_lib"
+PACKAGES = [ROOT / "transformer_lib", ROOT / "transformer_run"]
+FILES = files_of(*PACKAGES)
 SOURCE = '''\
 """A docstring with 3 numbers."""
 
@@ -47,15 +48,15 @@ def test_a_mutant_changes_what_runs_and_no_annotation_and_no_message():
 
 
 def test_every_mutant_of_a_sample_still_compiles():
-    for mutant in sample(PACKAGE, 60, seed=5):
-        compile(mutant.applied((PACKAGE / mutant.file).read_text("utf-8")), mutant.file, "exec")
+    for mutant in sample(FILES, ROOT, 60, seed=5):
+        compile(mutant.applied((ROOT / mutant.file).read_text("utf-8")), mutant.file, "exec")
 
 
 @pytest.mark.slow
 def test_a_sample_spreads_over_all_files_and_follows_its_seed():
-    one, again, other = (sample(PACKAGE, 100, seed) for seed in (0, 0, 1))
+    one, again, other = (sample(FILES, ROOT, 100, seed) for seed in (0, 0, 1))
     assert one == again != other
-    names = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if path.name not in LEFT_OUT}
+    names = {path.relative_to(ROOT).as_posix() for path in FILES}
     assert {mutant.file for mutant in one} == names
     assert all(experiment.judges(name) for name in names)
 
@@ -63,21 +64,22 @@ def test_a_sample_spreads_over_all_files_and_follows_its_seed():
 def test_every_file_of_tests_that_judges_is_there():
     judges = {judge for named in experiment.JUDGES.values() for judge in named}
     assert all((ROOT / "tests" / judge).exists() for judge in judges)
-    assert all((PACKAGE / name).exists() for name in experiment.JUDGES)
+    assert all((ROOT / name).exists() for name in experiment.JUDGES)
 
 
 @pytest.mark.deep
 def test_a_fault_is_noticed_a_harmless_change_is_not_and_the_copy_is_whole_again(tmp_path):
-    package = copied(tmp_path)
-    source = (PACKAGE / "masks.py").read_text("utf-8")
-    found = {mutant.after: mutant for mutant in mutants("masks.py", source)}
+    copied(tmp_path)
+    file = "transformer_lib/masks.py"
+    source = (ROOT / file).read_text("utf-8")
+    found = {mutant.after: mutant for mutant in mutants(file, source)}
     fault = found["return ((tokens == pad_id))[:, None, None, :]"]
     harmless = fault._replace(text="(tokens.ne(pad_id))")
     own = {"own": experiment.rings(fault)["own"]}
     verdicts = [experiment.judged(tmp_path, mutant, own) for mutant in (fault, harmless)]
     assert [verdict["result"] for verdict in verdicts] == ["killed", "survived"]
     assert verdicts[0]["by"].startswith("paper/test_masks.py::test_")
-    assert (package / "masks.py").read_text("utf-8") == source
+    assert (tmp_path / file).read_text("utf-8") == source
 
 
 def test_the_record_counts_what_it_lists_and_few_faults_are_left():
@@ -97,4 +99,4 @@ def test_the_record_counts_what_it_lists_and_few_faults_are_left():
     real = recorded["planted"] - recorded["equivalent"]
     assert f"noticed {recorded['noticed_by_quick']} of {real}," in (ROOT / "README.md").read_text("utf-8")
     entries = tomllib.loads((ROOT / "experiments/mutants.toml").read_text("utf-8"))["equivalent"]
-    assert all(entry["why"] and (PACKAGE / entry["file"]).exists() for entry in entries)
+    assert all(entry["why"] and (ROOT / entry["file"]).exists() for entry in entries)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transformer_lib.data import load_pairs, train_tokenizer
 from transformer_lib.data.normalization import normalized
 from transformer_lib.data.own_corpus import Corpus, Limits, TextPairs, letters
-from transformer_lib.run.translator import Translator
+from transformer_run.translator import Translator
 
 # Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors.
 INVISIBLE = [*"\u00ad\u200b\u2060\ufeff\u200e\u200f\u061c\u202a\u202e\u2066\u2069\ufe00\ufe0f\U000e0100\U000e01ef"]

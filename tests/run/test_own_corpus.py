@@ -18,8 +18,8 @@ from transformer_lib import reference
 from transformer_lib.data.encoded_pairs import EncodedPairs
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, TextPairs, letters
-from transformer_lib.run import cli
-from transformer_lib.run.run_config import RunConfig
+from transformer_run import cli
+from transformer_run.run_config import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
 STEPS = ["--vocabulary-size", 60, "--training", "batch_tokens=300", "warmup_steps=10", "num_steps=2"]

@@ -1,19 +1,17 @@
 """16 bits: what "auto" chooses, and training in float16, whose loss is scaled."""
 
 import math
-from collections import Counter
-from types import SimpleNamespace
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer, load_pairs, make_batch
-from transformer_lib.precision import autocast, chosen_precision, gradient_scaler, multiplies_bf16_fast
-from transformer_lib.run.checkpoints import load_checkpoint, save_checkpoint
-from transformer_lib.run.run_config import RunConfig
-from transformer_lib.training import adam, epochs, train
+from transformer_lib.training import adam, epochs, one_update, train
+from transformer_run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_run.precision import autocast, chosen_precision, gradient_scaler
+from transformer_run.run_config import RunConfig
+from transformer_run.update import Update
 
 CPU = torch.device("cpu")
 SIZES = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16}
@@ -27,38 +25,10 @@ def test_auto_is_bf16_from_capability_8_on_and_never_asks_whether_it_is_emulated
     assert chosen_precision("fp32", torch.device("cuda")) == "fp32"
 
 
-@pytest.mark.parametrize(("fast", "chosen"), [(True, "bf16"), (False, "fp32")])
-def test_auto_on_a_processor_follows_the_measurement(monkeypatch, fast, chosen):
-    monkeypatch.setattr("transformer_lib.precision.multiplies_bf16_fast", lambda: fast)
-    assert chosen_precision("auto", CPU) == chosen
-
-
-class Products(TorchDispatchMode):
-    """Counts matrix products by their type, each of which takes as many seconds of its clock as are given."""
-
-    def __init__(self, seconds):
-        super().__init__()
-        self.seconds, self.now, self.counted = seconds, 0.0, Counter()
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if function is torch.ops.aten.mm.default:
-            self.counted[args[0].dtype] += 1
-            self.now += self.seconds[args[0].dtype]
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize(
-    ("bfloat16", "fast"), [(1.5, False), (1.0625, False), (1.0, True), (0.125, True), (8.0, False)]
-)
-def test_a_processor_is_fast_from_one_and_a_half_times_on(monkeypatch, bfloat16, fast):
-    with Products({torch.float32: 1.5, torch.bfloat16: bfloat16}) as products:
-        monkeypatch.setattr("transformer_lib.precision.time", SimpleNamespace(perf_counter=lambda: products.now))
-        assert multiplies_bf16_fast.__wrapped__() == fast
-    assert products.counted[torch.float32] == products.counted[torch.bfloat16] >= 5
-
-
-def test_other_devices_stay_in_float32():
-    assert chosen_precision("auto", torch.device("mps")) == "fp32"
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_auto_is_float32_on_every_other_device_and_bf16_goes_by_its_name(device):
+    assert chosen_precision("auto", torch.device(device)) == "fp32"
+    assert chosen_precision("bf16", torch.device(device)) == "bf16"
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
@@ -81,49 +51,83 @@ def weights_of(model):
 
 
 def test_a_run_in_fp16_goes_on_to_the_same_bit(tmp_path):
-    settings = TrainingConfig(num_steps=12, warmup_steps=10, precision="fp16")
+    settings = TrainingConfig(num_steps=12, warmup_steps=10)
     path = tmp_path / "half.safetensors"
     model, batches = model_and_batches()
     optimizer, scaler = adam(model, settings), gradient_scaler("fp16", CPU)
     scaler.load_state_dict(scaler.state_dict() | {"growth_interval": 4})  # so that the scale changes on the way
-    for record in train(model, optimizer, batches, settings, scaler=scaler):
+    update = Update(model, "fp16", scaler=scaler)
+    for record in train(model, optimizer, batches, settings, update=update):
         if record.step_num == 6:
             save_checkpoint(path, model, optimizer, 6, scaler=scaler)
     resumed, _ = model_and_batches()
     other, fresh = adam(resumed, settings), gradient_scaler("fp16", CPU)
     assert load_checkpoint(path, resumed, other, scaler=fresh) == 6
     assert fresh.get_scale() != gradient_scaler("fp16", CPU).get_scale()
-    list(train(resumed, other, batches[6:], settings, steps_done=6, scaler=fresh))
+    update = Update(resumed, "fp16", scaler=fresh)
+    list(train(resumed, other, batches[6:], settings, steps_done=6, update=update))
     assert torch.equal(weights_of(model), weights_of(resumed))
     assert fresh.state_dict() == scaler.state_dict()
 
 
 def test_an_overflow_is_tried_again_at_half_the_scale_and_costs_no_step():
-    settings = TrainingConfig(num_steps=3, warmup_steps=10, precision="fp16")
+    settings = TrainingConfig(num_steps=3, warmup_steps=10)
     model, batches = model_and_batches(p_drop=0.0)
     scaler = gradient_scaler("fp16", CPU)
     scaler.load_state_dict(scaler.state_dict() | {"scale": 2.0**40})
-    records = list(train(model, adam(model, settings), batches, settings, scaler=scaler))
+    update, records, overflows = Update(model, "fp16", scaler=scaler), [], []
+    for record in train(model, adam(model, settings), batches, settings, update=update):
+        records.append(record)
+        overflows.append(update.overflows)
     assert [record.step_num for record in records] == [1, 2, 3]
-    assert records[0].overflows > 0 == records[2].overflows
-    assert scaler.get_scale() == 2.0 ** (40 - sum(record.overflows for record in records))
+    assert overflows[0] > 0 == overflows[2]
+    assert scaler.get_scale() == 2.0 ** (40 - sum(overflows))
     # The same weights as from a scale that never overflowed.
     plain, _ = model_and_batches(p_drop=0.0)
-    others = list(train(plain, adam(plain, settings), batches, settings))
+    others = list(train(plain, adam(plain, settings), batches, settings, update=Update(plain, "fp16")))
     torch.testing.assert_close(weights_of(model), weights_of(plain), rtol=1e-3, atol=1e-5)
     assert [r.learning_rate for r in records] == [r.learning_rate for r in others]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_a_loss_that_is_no_number_ends_the_run_in_every_precision(precision):
-    settings = TrainingConfig(num_steps=3, warmup_steps=10, precision=precision)
+    settings = TrainingConfig(num_steps=3, warmup_steps=10)
     model, batches = model_and_batches()
     with torch.no_grad():
         model.embedding.weight[5] = math.nan
     before = weights_of(model)
     with pytest.raises(FloatingPointError, match="diverged"):
-        list(train(model, adam(model, settings), batches, settings))
+        list(train(model, adam(model, settings), batches, settings, update=Update(model, precision)))
     assert torch.equal(weights_of(model).nan_to_num(), before.nan_to_num())
+
+
+@pytest.mark.parametrize(
+    ("precision", "settings", "bad"),
+    [(None, {}, math.inf), ("fp32", {}, math.inf), ("fp32", {"max_grad_norm": 1.0}, math.nan), ("bf16", {}, -math.inf)],
+)
+def test_a_gradient_that_is_no_number_under_a_finite_loss_leaves_weights_and_averages(precision, settings, bad):
+    config = TrainingConfig(num_steps=3, warmup_steps=10, **settings)
+    model, batches = model_and_batches()
+    optimizer = adam(model, config)
+    update = Update(model, precision) if precision else one_update
+    steps = train(model, optimizer, batches, config, update=update)
+    next(steps)
+    before, averages = weights_of(model), optimizer.state[model.embedding.weight]["exp_avg"].clone()
+    model.embedding.weight.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([5]), bad))
+    with pytest.raises(FloatingPointError, match="step 2 .* gradient"):
+        next(steps)
+    assert torch.equal(weights_of(model), before)
+    assert torch.equal(optimizer.state[model.embedding.weight]["exp_avg"], averages)
+
+
+def test_in_fp16_such_a_gradient_ends_the_run_when_no_scale_is_left():
+    config = TrainingConfig(num_steps=3, warmup_steps=10, precision="fp16")
+    model, batches = model_and_batches()
+    before = weights_of(model)
+    model.embedding.weight.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(FloatingPointError, match="gradient"):
+        list(train(model, adam(model, config), batches, config))
+    assert torch.equal(weights_of(model), before)
 
 
 @pytest.mark.slow
@@ -135,18 +139,18 @@ def test_fp16_learns_number_words_as_float32_does():
     for precision in ("fp32", "fp16"):
         torch.manual_seed(0)
         config = TransformerConfig(vocabulary_size=len(tokenizer), **SIZES)
-        settings = TrainingConfig(num_steps=120, batch_tokens=400, warmup_steps=60, precision=precision)
+        settings = TrainingConfig(num_steps=120, batch_tokens=400, warmup_steps=60)
         model = Transformer(config)
-        losses = [
-            r.loss_nats_per_token for r in train(model, adam(model, settings), epochs(ids, config, settings), settings)
-        ]
+        batches, update = epochs(ids, config, settings), Update(model, precision)
+        records = train(model, adam(model, settings), batches, settings, update=update)
+        losses = [record.loss_nats_per_token for record in records]
         last[precision] = sum(losses[-20:]) / 20
         assert last[precision] < 0.7 * losses[0]
     assert abs(last["fp16"] - last["fp32"]) < 0.02 * last["fp32"]
 
 
 def test_a_resumed_run_keeps_the_precision_that_auto_chose():
-    begun = RunConfig(training=TrainingConfig(precision="fp16"))
-    assert begun.resumed(begun.changed({}, {}, {"precision": "auto"})).training.precision == "fp16"
+    begun = RunConfig(precision="fp16")
+    assert begun.resumed(begun.changed({}, {}, {"precision": "auto"})).precision == "fp16"
     with pytest.raises(ValueError, match="precision"):
         begun.resumed(begun.changed({}, {}, {"precision": "bf16"}))

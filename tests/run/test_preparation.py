@@ -4,9 +4,9 @@ import pytest
 
 from transformer_lib import TransformerConfig
 from transformer_lib.data.encoded_pairs import EncodedPairs
-from transformer_lib.run import preparation
-from transformer_lib.run.preparation import ENCODED, check_token_counts, encode_once, new_translator, read_corpus
-from transformer_lib.run.run_config import RunConfig
+from transformer_run import preparation
+from transformer_run.preparation import ENCODED, check_token_counts, encode_once, new_translator, read_corpus
+from transformer_run.run_config import RunConfig
 
 
 def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_path, monkeypatch):

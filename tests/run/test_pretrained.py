@@ -10,7 +10,7 @@ import pytest
 from experiments import small_parser
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import exact_match
-from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names
+from transformer_run.translator import PRETRAINED, Translator, pretrained_names
 
 SENTENCES = ["tatoeba_de_en", "tatoeba_en_de"]
 NUMBERS = "number_words_en_de"

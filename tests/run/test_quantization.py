@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_lib import Transformer, TransformerConfig
-from transformer_lib.run.quantization import dequantize, quantize
+from transformer_run.quantization import dequantize, quantize
 
 
 @given(

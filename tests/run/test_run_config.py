@@ -4,7 +4,7 @@ from dataclasses import asdict, fields
 import pytest
 
 from transformer_lib import TrainingConfig, TransformerConfig
-from transformer_lib.run.run_config import CHANGEABLE, RunConfig
+from transformer_run.run_config import CHANGEABLE, RunConfig
 
 RUN = RunConfig(model={"d_model": 16, "p_drop": 0.2}, training=TrainingConfig(num_steps=9, seed=3))
 
@@ -55,11 +55,18 @@ def test_a_resumed_run_keeps_its_model_also_where_the_default_was_taken(name):
         RUN.resumed(RUN.changed({}, {name: default + 1}, {}))
 
 
+@pytest.mark.parametrize(("name", "other"), [("precision", "bf16"), ("compile", True), ("r_drop", 5.0)])
+def test_a_resumed_run_keeps_its_update(name, other):
+    assert getattr(RUN.changed({}, {}, {name: other}), name) == other
+    with pytest.raises(ValueError, match=name):
+        RUN.resumed(RUN.changed({}, {}, {name: other}))
+
+
 @pytest.mark.parametrize("name", sorted({f.name for f in fields(TrainingConfig)} - set(CHANGEABLE)))
 def test_a_resumed_run_keeps_its_training(name):
-    others = {"max_grad_norm": 1.0, "precision": "bf16", "compile": True, "r_drop": 5.0}
+    others = {"max_grad_norm": 1.0}
     changed = others[name] if name in others else getattr(RUN.training, name) / 2
-    changed = int(changed) + 7 if isinstance(getattr(RUN.training, name), int) and name != "compile" else changed
+    changed = int(changed) + 7 if isinstance(getattr(RUN.training, name), int) else changed
     with pytest.raises(ValueError, match=name):
         RUN.resumed(RUN.changed({}, {}, {name: changed}))
 

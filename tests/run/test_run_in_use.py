@@ -13,9 +13,9 @@ from command_line import SMALL, equal, metrics_of, raising, run, weights_of
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, training
 from transformer_lib.config import config_from_dict
 from transformer_lib.data import make_batch
-from transformer_lib.run import training_run, translator
-from transformer_lib.run.translator import Translator
 from transformer_lib.training import adam, train
+from transformer_run import training_run, translator
+from transformer_run.translator import Translator
 
 PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier")]
 
@@ -132,7 +132,7 @@ def test_compiling_without_a_compiler_is_one_line(tmp_path, files):
     given = ["--data", *files, "--tokenizer", "space", "--device", "cpu", *SMALL]
     given += ["--training", "num_steps=1", "batch_tokens=50", "compile=true"]
     nowhere = {"CXX": str(tmp_path / "g++"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-m", "transformer_lib", "train", tmp_path / "run", *given]
+    command = [sys.executable, "-m", "transformer_run", "train", tmp_path / "run", *given]
     ended = subprocess.run(command, env=os.environ | nowhere, capture_output=True, text=True, check=False)
     assert ended.returncode == 2, ended.stderr
     assert "compile" in ended.stderr.splitlines()[-1]

@@ -81,7 +81,7 @@ def test_rms_norm_ignores_the_scale_of_its_input_and_subtracts_no_mean():
 
 def test_rotary_scores_depend_on_the_distance_alone():
     with patched_package("rotary") as library:
-        turned = part(library, "attention").turned
+        turned = part(library, "multi_head_attention").turned
     one_query, one_key = torch.randn(2, 1, 8, dtype=torch.float64)
     query, key = turned(one_query.expand(9, 8), one_key.expand(9, 8))
     scores = query @ key.T

@@ -26,7 +26,7 @@ from transformer_lib.data.tokenizers import (
     warned_of_unseen,
 )
 from transformer_lib.evaluation import bleu
-from transformer_lib.run.translator import Translator
+from transformer_run.translator import Translator
 
 TEXTS = ["Der Hund schläft .", "Ein Hund rennt , ein Hund schläft .", "Zwei Hunde rennen ."]
 FIXTURE = json.loads((Path(__file__).parents[1] / "fixtures/torchtext_0_18.json").read_text("utf-8"))

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from transformer_lib.run.training_run import only_writer
+from transformer_run.training_run import only_writer
 
 HOLDER = """
 import sys
 from pathlib import Path
-from transformer_lib.run.training_run import only_writer
+from transformer_run.training_run import only_writer
 with only_writer(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -3,8 +3,8 @@ import torch
 
 from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer
-from transformer_lib.run import translation
-from transformer_lib.run.translation import longest_source, translate
+from transformer_run import translation
+from transformer_run.translation import longest_source, translate
 
 
 def model(**changes):

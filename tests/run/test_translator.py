@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer
 from transformer_lib.data.tokenizers import SubwordTokenizer
-from transformer_lib.run import checkpoints, translator
-from transformer_lib.run.quantization import dequantize, quantize
-from transformer_lib.run.seals import digest, sealed, unsealed
-from transformer_lib.run.translator import Translator, pretrained_names, run_checkpoints
 from transformer_lib.training import adam
+from transformer_lib.weight_files import digest, sealed, unsealed
+from transformer_run import checkpoints, translator
+from transformer_run.quantization import dequantize, quantize
+from transformer_run.translator import Translator, pretrained_names, run_checkpoints
 
 SENTENCES = ["ein Haus", "zwei Haus ein", "zwei"]
 

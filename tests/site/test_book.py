@@ -15,7 +15,7 @@ import yaml
 
 import transformer_lib
 from transformer_lib.data.number_words import number_pairs
-from transformer_lib.run import cli
+from transformer_run import cli
 from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
 from workshop.site.book_index import read_page
@@ -317,7 +317,7 @@ def test_the_readmes_example_runs(capsys):
 @pytest.mark.slow
 def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
     readme = (ROOT / "README.md").read_text("utf-8").replace("\\\n", "")
-    lines = re.findall(r'^(?:echo "(.*)" \| )?python -m transformer_lib (.*?)(?: +#.*)?$', readme, re.MULTILINE)
+    lines = re.findall(r'^(?:echo "(.*)" \| )?python -m transformer_run (.*?)(?: +#.*)?$', readme, re.MULTILINE)
     commands = ["translate", "train", "evaluate", "translate", "export", "translate"]
     assert [command.split()[0] for _, command in lines] == commands
     monkeypatch.chdir(tmp_path)

@@ -24,8 +24,8 @@ from transformer_lib import record_attention
 from transformer_lib.data import load_pairs, make_batch
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.evaluation import exact_match
-from transformer_lib.interop.surgery import operated
-from transformer_lib.run.translator import PRETRAINED, Translator, pretrained_names
+from transformer_run.export.surgery import operated
+from transformer_run.translator import PRETRAINED, Translator, pretrained_names
 from workshop.site import book_live, export_onnx
 from workshop.site.export_onnx import sha256
 

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 import transformer_lib
 from transformer_lib import record_attention
-from transformer_lib.attention import watcher
+from transformer_lib.fast import watcher
 from workshop.lab.paper_ids import PAPER_IDS
 from workshop.site import book_stepper
 from workshop.site.book_live import wire_bytes

@@ -29,7 +29,7 @@ from playwright.sync_api import BrowserContext, Page
 from transformer_lib import Transformer
 from transformer_lib.data import english_number, load_pairs
 from transformer_lib.decoding import beam_search, greedy_decode, hypothesis_attention
-from transformer_lib.run.translator import Translator
+from transformer_run.translator import Translator
 from workshop.site import book_live
 
 pytestmark = pytest.mark.slow

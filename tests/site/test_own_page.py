@@ -17,7 +17,7 @@ from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib.data.number_words import english_number, german_number
 from transformer_lib.decoding import greedy_decode, hypothesis_attention
-from transformer_lib.run.translator import Translator
+from transformer_run.translator import Translator
 
 pytestmark = pytest.mark.deep
 
@@ -30,7 +30,7 @@ TRAIN = (
 
 def command(*arguments: object) -> None:
     """A command line of its own: the shape checks of the test suite would stand in the exporter's way."""
-    subprocess.run([sys.executable, "-m", "transformer_lib", *map(str, arguments)], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "transformer_run", *map(str, arguments)], check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")

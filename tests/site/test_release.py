@@ -97,7 +97,7 @@ def test_a_dry_run_packs_what_a_release_publishes(collected: Path) -> None:
             "transformer_lib",
             f"executable_transformer-{version}.dist-info",
         }
-        assert "transformer_lib/pretrained/tatoeba_de_en/model.safetensors" in archive.namelist()
+        assert "transformer_run/pretrained/tatoeba_de_en/model.safetensors" in archive.namelist()
         pages = [name for name in archive.namelist() if name.endswith((".md", ".ipynb"))]
         assert all("/pretrained/" in name for name in pages), "the cards of the packed translators, and no page"
     with tarfile.open(out / sources) as archive:
@@ -125,7 +125,7 @@ def test_the_wheel_installs_into_an_empty_folder_and_translates(collected: Path,
 
     place = said("-c", "import transformer_lib; print(transformer_lib.__file__)").strip()
     assert Path(place).is_relative_to(installed)
-    found = said("-m", "transformer_lib", "translate", "tatoeba_de_en", given="Ich habe das Buch gestern gelesen.\n")
+    found = said("-m", "transformer_run", "translate", "tatoeba_de_en", given="Ich habe das Buch gestern gelesen.\n")
     assert found == "I read the book yesterday.\n"
 
 

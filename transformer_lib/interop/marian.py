@@ -1,20 +1,16 @@
 """Published Marian translators, as Hugging Face's `MarianMTModel`, as our model; and our translators as theirs."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..config import TransformerConfig
-from ..data.tokenizers import SPECIALS
+from ..decoding import longest_source
 from ..positional_encoding import sinusoids
-from ..run.translation import longest_source
-from ..run.translator import Translator
 from ..transformer import Transformer
 from .conversion import converted
-from .portable_tokenizer import portable_tokenizer
 
 # Words in the names of weights: Marian's and ours.
 NAMES = {
@@ -113,67 +109,6 @@ def _order_of_sinusoids(table: Tensor) -> Tensor | None:
     return order if off <= coarser else None
 
 
-README = """# {source} to {target}, for transformers
-
-Needs `pip install transformers torch` and nothing else. In this folder, a line in, a line out:
-
-```python
-import sys
-from transformers import AutoTokenizer, MarianMTModel
-
-tokenizer, model = AutoTokenizer.from_pretrained("."), MarianMTModel.from_pretrained(".")
-batch = tokenizer([line.strip() for line in sys.stdin], return_tensors="pt", padding=True)
-for translation in tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True):
-    print(translation)
-```
-
-These are the greedy translations of `transformer_lib`; with `num_beams=4` it is a beam. `tokenizers` writes no `<unk>`.
-"""
-
-
-def export_marian(translator: Translator, folder: Path) -> None:
-    """Write a folder that transformers loads as a MarianMTModel and its tokenizer; its README.md says how.
-
-    Args:
-        folder: exists, and is empty.
-
-    Raises:
-        ImportError: transformers is missing.
-        ValueError: what to_marian refuses, a tokenizer of spaCy's words, or two vocabularies.
-    """
-    if translator.source_tokenizer is not translator.target_tokenizer:
-        raise ValueError("two vocabularies: a folder of transformers has one tokenizer; train with --tokenizer bpe")
-    tokenizer = _transformers_tokenizer(translator)
-    hf: Any = to_marian(translator.model)
-    hf.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    described = folder / "tokenizer_config.json"  # by the name that older versions know, too
-    described.write_text(described.read_text("utf-8").replace("TokenizersBackend", "PreTrainedTokenizerFast"), "utf-8")
-    text = README.format(source=translator.source, target=translator.target)
-    (folder / "README.md").write_text(text, "utf-8")
-
-
-def _transformers_tokenizer(translator: Translator) -> Any:
-    import tokenizers
-    import transformers
-
-    pieces = portable_tokenizer(translator.source_tokenizer)
-    pad, bos, eos, unk = SPECIALS
-    end = [(eos, translator.model.config.eos_id)]
-    pieces.post_processor = tokenizers.processors.TemplateProcessing(single=f"$A {eos}", special_tokens=end)
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=pieces,
-        pad_token=pad,
-        bos_token=bos,
-        eos_token=eos,
-        unk_token=unk,
-        split_special_tokens=True,  # the text "<eos>" is text
-        clean_up_tokenization_spaces=False,
-        model_input_names=["input_ids", "attention_mask"],
-        model_max_length=longest_source(translator.model) + 1,
-    )
-
-
 @torch.no_grad()
 def to_marian(model: Transformer) -> nn.Module:
     """A Hugging Face `MarianMTModel` with the weights, and so the function, of our Transformer: from_marian reversed.
@@ -209,7 +144,7 @@ def _marian_config(model: Transformer) -> Any:
         decoder_vocab_size=config.vocabulary_size,
         share_encoder_decoder_embeddings=config.source_vocabulary_size is None,
         tie_word_embeddings=config.tied_output,
-        max_position_embeddings=longest_source(model) + 51,  # <eos>, and 50 tokens more than the source
+        max_position_embeddings=longest_source(config) + 51,  # <eos>, and 50 tokens more than the source
         d_model=config.d_model,
         encoder_layers=config.num_layers,
         decoder_layers=config.decoder_layers,

@@ -200,15 +200,15 @@ def _try_library(
 ) -> tuple[list[ET.Element], str]:
     """What these tests find in one library that has some files of another: a submission's and the healthy one."""
     with scratch() as name:
-        folder, library, oracles = Path(name), Path(name, "transformer_lib"), {"reference.py", "interop"}
+        folder, library, oracles = Path(name), Path(name, "transformer_lib"), {"reference", "interop"}
         shutil.copytree(  # What the tests judge by is never a submission's.
             *(whole / "transformer_lib", library),
             ignore=lambda at, names: NOT_TAKEN(at, names) | oracles.intersection(names),
         )
         for file in files:
-            shutil.copy(other / "transformer_lib" / file, library / file)
-        shutil.copy(ROOT / "transformer_lib/reference.py", library)
-        shutil.copytree(ROOT / "transformer_lib/interop", library / "interop", ignore=NOT_TAKEN)
+            shutil.copy(other / file, folder / file)
+        for oracle in oracles:
+            shutil.copytree(ROOT / "transformer_lib" / oracle, library / oracle, ignore=NOT_TAKEN)
         copy_tests(folder / "tests")
         shutil.copy(PROJECTS / BUGS / "pytest.ini", folder)
         return run_tests(folder, tests, seconds)
@@ -220,8 +220,8 @@ def grade_bugs(submission: Path, seconds: float, planted: list[dict[str, str]]) 
     A bug that is left has cost its points already: for the rest its file is the healthy one. Where none is gone, the
     rest earns nothing either.
     """
-    if missing := [bug["file"] for bug in planted if not (submission / "transformer_lib" / bug["file"]).is_file()]:
-        return Marked({}, f"no transformer_lib/{missing[0]}")
+    if missing := [bug["file"] for bug in planted if not (submission / bug["file"]).is_file()]:
+        return Marked({}, f"no {missing[0]}")
     points: dict[str, float] = {}
     remarks = []
     for bug in planted:

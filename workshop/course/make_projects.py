@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 
 from workshop.lab.defects import DEFECTS, Defect
-from workshop.lab.patches import copied, plant
+from workshop.lab.patches import PACKAGE, copied, plant
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,13 +21,16 @@ PROJECTS = ROOT / "projects"
 BUILD, BUGS = "build_the_transformer", "find_the_bugs"
 NUM_BUGS = 5
 # The modules that the students get the tests of; a bug sits in one of these.
-MODULES = ("attention", "masks", "positional_encoding", "embeddings", "layers", "transformer", "loss", "decoding")
+MODULES = (
+    *("attention", "multi_head_attention", "masks", "positional_encoding", "embeddings", "layers", "transformer"),
+    *("label_smoothing", "decoding"),
+)
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "pretrained")
 
 
 def plantable() -> list[Defect]:
     """The defects that show with the paper's own settings, in the modules of the project."""
-    return [d for d in DEFECTS if d.file.removesuffix(".py") in MODULES and not d.model and d.runs]
+    return [d for d in DEFECTS if Path(d.file).stem in MODULES and not d.model and d.runs]
 
 
 def choose(seed: int) -> list[Defect]:
@@ -44,9 +47,9 @@ def write_build(folder: Path) -> None:
 def write_bugs(folder: Path, bugs: list[Defect]) -> None:
     """The project with these bugs in its copy of the library, and the tests that show them."""
     shutil.copytree(PROJECTS / BUGS, folder, ignore=NOT_COPIED, dirs_exist_ok=True)
-    library = copied(folder)
+    copied(folder, [PACKAGE])
     for bug in bugs:
-        plant(library, bug.file, bug.right, bug.wrong)
+        plant(folder, bug.file, bug.right, bug.wrong)
     copy_tests(folder / "tests")
 
 

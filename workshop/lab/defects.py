@@ -11,7 +11,7 @@ class Defect(NamedTuple):
     """One mistake, and the test that is expected to notice it."""
 
     name: str
-    file: str  # below transformer_lib
+    file: str  # such as transformer_lib/masks.py
     right: str
     wrong: str
     caught_by: str  # below tests, as in paper/test_masks.py::test_causal_mask_equals_the_loops

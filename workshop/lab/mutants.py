@@ -8,11 +8,11 @@ import ast
 import copy
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-LEFT_OUT = {"reference.py", "plots.py", "shapes.py", "__init__.py", "__main__.py"}  # what judges, draws or only names
+LEFT_OUT = {"plots.py", "shapes.py", "__init__.py", "__main__.py"}  # what judges, draws or only names
 PAIRS = [(ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)]
 PAIRS += [(ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.FloorDiv, ast.Mod), (ast.BitAnd, ast.BitOr), (ast.And, ast.Or)]
 SWAPPED = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])} | {ast.Pow: ast.Mult}
@@ -21,10 +21,16 @@ SAID = {"help", "metavar"}  # words for people: what a program says to them is n
 NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
+def files_of(*packages: Path) -> list[Path]:
+    """The files of the packages that faults are planted in."""
+    paths = sorted(path for package in packages for path in package.rglob("*.py"))
+    return [path for path in paths if path.name not in LEFT_OUT and path.parent.name != "reference"]
+
+
 class Mutant(NamedTuple):
     """One fault: a piece of a file, and what stands there instead."""
 
-    file: str  # below transformer_lib
+    file: str  # such as transformer_lib/masks.py
     line: int
     before: str  # the lines that change, with single spaces
     after: str
@@ -104,13 +110,12 @@ def mutants(file: str, source: str) -> list[Mutant]:
     return found
 
 
-def sample(package: Path, number: int, seed: int) -> list[Mutant]:
-    """About so many mutants, spread over all files of the package by what can be planted there, two of each at least.
+def sample(files: Sequence[Path], root: Path, number: int, seed: int) -> list[Mutant]:
+    """About so many mutants, spread over these files below the root by what can be planted there, two of each at least.
 
     They are shuffled: whoever stops after some of them has a sample too.
     """
-    files = sorted(path for path in package.rglob("*.py") if path.name not in LEFT_OUT)
-    sites = {path: mutants(path.relative_to(package).as_posix(), path.read_text("utf-8")) for path in files}
+    sites = {path: mutants(path.relative_to(root).as_posix(), path.read_text("utf-8")) for path in files}
     total, draw = sum(map(len, sites.values())), random.Random(seed)
     drawn = []
     for found in sites.values():

@@ -15,14 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).with_name("since_then")
-PACKAGE = "transformer_lib"
+PACKAGE, RUN = "transformer_lib", "transformer_run"
 NUMBERS = itertools.count(1)
 
 
@@ -39,24 +39,24 @@ def apply(name: str, package: Path) -> None:
         raise ValueError(f"{name}.diff does not apply: put today's lines of the package into it; {done.stderr.strip()}")
 
 
-def plant(package: Path, file: str, right: str, wrong: str) -> None:
-    """Write `wrong` where `right` stands in a file of a copy of the package.
+def plant(folder: str | Path, file: str, right: str, wrong: str) -> None:
+    """Write `wrong` where `right` stands in a file of the copies in this folder.
 
     Raises:
         ValueError: `right` does not occur exactly once.
     """
-    path = package / file
+    path = Path(folder, file)
     source = path.read_text("utf-8")
     if (count := source.count(right)) != 1:
-        raise ValueError(f"{PACKAGE}/{file} holds these lines {count} times, not once:\n{right}")
+        raise ValueError(f"{file} holds these lines {count} times, not once:\n{right}")
     path.write_text(source.replace(right, wrong), "utf-8")
 
 
-def copied(folder: str | Path) -> Path:
-    """A copy of the package in this folder, without what models of its own weights need."""
-    package = Path(folder, PACKAGE)
-    shutil.copytree(ROOT / PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__", "pretrained"))
-    return package
+def copied(folder: str | Path, packages: Sequence[str] = (PACKAGE, RUN)) -> None:
+    """Copies of the packages in this folder, without the translators that come with them."""
+    for package in packages:
+        ignored = shutil.ignore_patterns("__pycache__", "pretrained")
+        shutil.copytree(ROOT / package, Path(folder, package), ignore=ignored)
 
 
 @contextmanager
@@ -67,7 +67,8 @@ def patched_package(*names: str) -> Iterator[ModuleType]:
     """
     alias = f"{PACKAGE}_{next(NUMBERS)}"
     with tempfile.TemporaryDirectory() as folder:
-        package = copied(folder)
+        copied(folder, [PACKAGE])
+        package = Path(folder, PACKAGE)
         for name in names:
             apply(name, package)
         spec = importlib.util.spec_from_file_location(alias, package / "__init__.py")

@@ -11,8 +11,8 @@ from string import Template
 from typing import Any
 
 from transformer_lib.data import load_pairs
-from transformer_lib.interop.page import page_content
-from transformer_lib.run.translator import PRETRAINED, Translator
+from transformer_run.export.page import page_content
+from transformer_run.translator import PRETRAINED, Translator
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"

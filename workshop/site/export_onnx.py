@@ -3,7 +3,7 @@
     python -m workshop.site.export_onnx                     all of them, into book/_static/live/, gzipped
     python -m workshop.site.export_onnx tatoeba_de_en       one
 
-The graphs are those of `transformer_lib/interop/page.py`, with the packed weights as they stand in the package.
+The graphs are those of `transformer_run/export/page.py`, with the packed weights as they stand in the package.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from safetensors.numpy import load_file
 
-from transformer_lib.interop.page import LONGEST, page_graph
-from transformer_lib.run.translator import MODEL, PRETRAINED, Translator, pretrained_names
+from transformer_run.export.page import LONGEST, page_graph
+from transformer_run.translator import MODEL, PRETRAINED, Translator, pretrained_names
 from workshop.lab.provenance import origin
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def main() -> None:
         known[name] = origin(
             f"python -m workshop.site.export_onnx {name}",
             ("torch", "onnx", "onnxscript"),
-            weights=f"transformer_lib/pretrained/{name}/{MODEL}",
+            weights=f"transformer_run/pretrained/{name}/{MODEL}",
             weights_sha256=sha256((PRETRAINED / name / MODEL).read_bytes()),
             sha256=sha256(exported),
             bytes=len(exported),

@@ -48,17 +48,17 @@ DEFECT_OF = {defect.name: defect for defect in DEFECTS}
 
 
 def planted(name: str) -> tuple[str, str, str]:
-    """The file below transformer_lib, what stands there, and what stands there with the defect."""
+    """The file, what stands there, and what stands there with the defect."""
     defect = DEFECT_OF[name]
     return (defect.file, *EVERYWHERE.get(name, (defect.right, defect.wrong)))
 
 
 def copy_with_defect(name: str, folder: Path) -> None:
     """A copy of the package in this folder, with the defect; without one for "healthy"."""
-    package = copied(folder)
+    copied(folder)
     if name != HEALTHY:
         file, right, wrong = planted(name)
-        path = package / file  # where it is more than one place, the defect is in each
+        path = folder / file  # where it is more than one place, the defect is in each
         path.write_text(path.read_text("utf-8").replace(right, wrong), "utf-8")
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from transformer_lib import greedy_decode
 from transformer_lib.decoding import hypothesis_attention
 from transformer_lib.plots import matplotlib_style
-from transformer_lib.run.translator import Translator
+from transformer_run.translator import Translator
 
 PATH = Path(__file__).resolve().parents[2] / "book" / "_static" / "translation.svg"
 SENTENCE = "Ich habe das Buch gestern gelesen."

@@ -24,8 +24,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from transformer_lib import Transformer, record_attention
 from transformer_lib.cache import start_decoding
-from transformer_lib.interop.onnx import OPSET, PositionTable
 from transformer_lib.training import adam, token_losses
+from transformer_run.export.onnx import OPSET, PositionTable
 from workshop.site.training_task import MODEL, ROWS, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
 
 CROSS = "decoder.0.cross"

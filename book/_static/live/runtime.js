@@ -8,7 +8,7 @@ globalThis.LiveTranslator ??= {};
 
 (() => {
   const MOST_CHARACTERS = 1000; // the time to cut a text without spaces into pieces grows with its square
-  const FORMAT = "transformer_lib page 1"; // of transformer_lib/interop/page.py
+  const FORMAT = "transformer_lib page 1"; // of transformer_run/export/page.py
   const received = new Map();
   const scripts = new Map();
 

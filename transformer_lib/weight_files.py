@@ -1,0 +1,172 @@
+"""Weights in files: how they are read, and the mean of several checkpoints."""
+
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+FORMAT = 3  # of a checkpoint; a change that older readers cannot follow raises it
+OPTIMIZER = "optimizer."  # what the names of its tensors begin with
+SIGNS = {"checkpoint", "library"}  # in the header of a checkpoint: two, as an altered bit can remove one
+
+
+def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
+    """The mean of the weights of several checkpoints, on the CPU.
+
+    The sum is in double precision; one file is read at a time.
+
+    Source: section 6.1, the last 5 checkpoints of base, 20 of big [ckpt-avg].
+
+    Args:
+        paths: of checkpoints, of .safetensors files, or of state dicts saved
+            with torch.save.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: no paths, a damaged file, or weights of different names or
+            shapes.
+    """
+    if isinstance(paths, str | Path):
+        raise ValueError(f"paths = {str(paths)!r} is one path; give a list of paths")
+    paths = [Path(path) for path in paths]
+    if not paths:
+        raise ValueError("no paths: an average needs at least one checkpoint")
+    first: dict[str, Tensor] = {}
+    total: dict[str, Tensor] = {}
+    for path in paths:
+        weights = _weights(path)
+        if not first:
+            # On "meta", a tensor has a shape and a type but no numbers.
+            first = {n: w.to("meta") for n, w in weights.items()}
+            total = {n: torch.zeros(w.shape).double() for n, w in first.items()}
+        if names := differing(weights, first):
+            both = f"{path} and {paths[0]} have no common mean"
+            raise ValueError(f"{both}: {names} differ")
+        for name, weight in weights.items():
+            total[name] += weight
+    return {n: total[n].div_(len(paths)).to(w.dtype) for n, w in first.items()}
+
+
+def differing(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
+    """Up to three names that only one dict has, or whose shapes differ; "" if none."""
+    shapes, others = ({name: tensor.shape for name, tensor in tensors.items()} for tensors in (weights, expected))
+    return ", ".join(sorted(n for n in shapes.keys() | others.keys() if shapes.get(n) != others.get(n))[:3])
+
+
+class Content(NamedTuple):
+    """What a checkpoint holds."""
+
+    described: dict[str, Any]  # what a checkpoint says of itself
+    weights: dict[str, Tensor]
+    training: dict[str, Tensor]  # the optimizer's
+
+
+def damaged(path: Path, error: Exception) -> ValueError:
+    """The error of a file that is no checkpoint any more, or never was."""
+    what = f"it lacks {error}" if isinstance(error, KeyError) else error
+    return ValueError(f"{path} is truncated, altered or no checkpoint of this library: {what}; use another checkpoint")
+
+
+def is_safetensors(path: Path) -> bool:
+    """Whether it begins as such a file does: eight bytes, the length of the header, then the header's brace."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(9)[8:] == b"{"
+
+
+def read_checkpoint(path: Path, verified: bool = True, foreign: bool = False) -> Content:
+    """The content of a checkpoint, mapped into memory: a number is read when it is used.
+
+    Args:
+        verified: whether the tensors are compared with their digest; the description always is with its own.
+        foreign: whether it may be a .safetensors file of another kind, which holds weights alone.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a truncated, altered or foreign checkpoint.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"no checkpoint at {path}")
+    check_regular(path)
+    try:
+        with safe_open(path, "pt") as file:
+            tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        if foreign and not SIGNS & metadata.keys():
+            return Content({}, tensors, {})
+        described = unsealed(metadata["checkpoint"])
+        known = described["format"] == FORMAT
+        if known and verified and digest(tensors) != described["tensors"]:
+            raise ValueError("the tensors are not what their digest says")
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise damaged(path, error) from error
+    if not known:
+        problem = f"{path} has format {described['format']}, and this library reads {FORMAT}"
+        raise ValueError(f"{problem}: use the one that wrote it")
+    parts: tuple[dict[str, Tensor], dict[str, Tensor]] = {}, {}
+    for name, tensor in tensors.items():
+        parts[name.startswith(OPTIMIZER)][name] = tensor
+    return Content(described, *parts)
+
+
+def _weights(path: Path) -> dict[str, Tensor]:
+    """The weights in a checkpoint, in another .safetensors file or in what torch.save wrote."""
+    if not path.is_file() or is_safetensors(path):
+        return read_checkpoint(path, foreign=True).weights
+    try:
+        # Only the zip files that torch.save writes today can be mapped.
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
+    except Exception as error:  # torch raises many kinds for a damaged file
+        raise damaged(path, error) from error
+    weights = state.get("model", state) if isinstance(state, dict) else {}
+    if not weights or not all(isinstance(weight, Tensor) for weight in weights.values()):
+        raise ValueError(f"{path} holds neither a checkpoint nor a state dict")
+    return weights
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """One sha256 over the names, types, shapes and numbers of the tensors."""
+    sha256 = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        sha256.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        sha256.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return sha256.hexdigest()
+
+
+def sealed(content: Mapping[str, Any]) -> str:
+    """The content as JSON with a digest of itself; the same content gives the same text."""
+    form: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
+    text = json.dumps(content, **form)
+    return json.dumps({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}, **form)
+
+
+def unsealed(text: str) -> dict[str, Any]:
+    """The content of what `sealed` wrote. Raises ValueError for any other text."""
+    content = parsed(text)
+    content.pop("sha256", None)
+    if sealed(content) != text:
+        raise ValueError("the content is not what its digest says")
+    return content
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The object that a JSON text holds. Raises ValueError if it holds anything else."""
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"it should hold an object, not {content!r:.40}")
+    return content
+
+
+def check_regular(path: Path) -> None:
+    """Raise ValueError for a folder, a FIFO or a device: reading one would fail, wait or never end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file; put one there")

@@ -1,0 +1,110 @@
+"""The command `export`: a trained translator in the format of another program."""
+
+import argparse
+import importlib
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from safetensors.torch import load_file
+
+from transformer_lib.data.own_corpus import Pair
+from transformer_lib.evaluation import bleu
+
+from ..checkpoints import WhichWeights
+from ..export.ctranslate2 import Engine
+from ..quantization import SCALE
+from ..translator import MODEL, Translator, find_folder, pretrained_names
+
+TestPairs = Callable[[argparse.Namespace, Translator], tuple[list[Pair], str]]
+
+
+class Format(NamedTuple):
+    """What `--to` says: what is written, and the packages that write it."""
+
+    what: str
+    packages: str
+
+
+FORMATS = {
+    "ctranslate2": Format("a folder for CTranslate2", "ctranslate2"),
+    "marian": Format("a folder that transformers loads as a MarianMTModel", "transformers"),
+    "onnx": Format("a folder for ONNX Runtime", "onnx onnxscript"),
+    "page": Format("a file that the book's page *Try it in the page* opens", "onnx onnxscript"),
+}
+
+
+def add_export(commands: Any, common: argparse.ArgumentParser, test_pairs: TestPairs) -> None:
+    """Add the command to those of the parser; `test_pairs` finds the pairs that --data and --split name."""
+    about = "write a translator in the format of another program"
+    parser = commands.add_parser("export", parents=[common], help=about, description=about)
+    parser.add_argument("translator", type=Path, help=f"its folder, or one of {', '.join(pretrained_names())}")
+    parser.add_argument("output", type=Path, help="what to write; nothing of this name may be there")
+    formats = "; ".join(f"{name}: {form.what}" for name, form in FORMATS.items())
+    parser.add_argument("--to", choices=FORMATS, required=True, help=formats)
+    int8 = "with ctranslate2: matrices in 8 bits; says what that does to BLEU on the pairs of --data"
+    parser.add_argument("--int8", action="store_true", help=int8)
+    data = "as evaluate has it: what --int8 is judged by; with page, sentences that the page offers as examples"
+    parser.add_argument("--data", nargs="+", metavar="FILE", help=data)
+    parser.add_argument("--split", help="of a corpus by name, as evaluate has it")
+    names = get_args(WhichWeights)
+    parser.add_argument("--checkpoint", choices=names, help="average: of the last (default: best)")
+    parser.set_defaults(run=partial(run_export, test_pairs=test_pairs))
+
+
+def run_export(args: argparse.Namespace, test_pairs: TestPairs) -> None:
+    """Write the translator in the format asked for; nothing is left of an export that fails.
+
+    Raises:
+        ImportError: a package that writes the format is missing.
+        ValueError: a name that is taken, options that do not fit, or what the format cannot express.
+    """
+    if args.output.exists():
+        raise ValueError(f"{args.output} is there already; name a new one")
+    if args.int8 and args.to != "ctranslate2":
+        raise ValueError(f"--int8 goes with --to ctranslate2, not with {args.to}")
+    translator = Translator.load(args.translator, "cpu", args.checkpoint)
+    if translator.weights:
+        print(f"{args.translator}: {translator.weights}", file=sys.stderr)
+    pairs, name = test_pairs(args, translator) if args.int8 or args.data else ([], "")
+    options: dict[str, Any] = {"int8": True} if args.int8 else {}
+    if args.to == "page":
+        path = find_folder(args.translator) / MODEL
+        packed = load_file(path) if path.exists() else {}
+        options = {
+            "packed": packed if any(name.endswith(SCALE) for name in packed) else None,
+            "sentences": [source for source, _ in pairs],
+        }
+    _write(args.to, translator, args.output, options)
+    print(f"written to {args.output}", file=sys.stderr)
+    if args.int8:
+        print(_bleu_of_both(translator, pairs, name))
+
+
+def _write(to: str, translator: Translator, output: Path, options: dict[str, Any]) -> None:
+    try:
+        module = importlib.import_module(f"transformer_run.export.{to}")
+    except ImportError as error:
+        raise ImportError(f"--to {to} needs more packages: pip install {FORMATS[to].packages} ({error})") from error
+    try:
+        if to != "page":
+            output.mkdir(parents=True)
+        getattr(module, f"export_{to}")(translator, output, **options)
+    except BaseException:
+        shutil.rmtree(output, ignore_errors=True)
+        if to == "page":
+            output.unlink(missing_ok=True)
+        raise
+
+
+def _bleu_of_both(translator: Translator, pairs: list[Pair], name: str) -> str:
+    tokenizer = translator.target_tokenizer
+    references = [tokenizer.normalize(target) for _, target in pairs]
+    scores = []
+    for int8 in (False, True):
+        hypotheses = Engine(translator, int8=int8).translate([source for source, _ in pairs])
+        scores.append(bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization).score)
+    return f"BLEU on {name}, greedy: {scores[0]:.2f} in float32, {scores[1]:.2f} in int8"

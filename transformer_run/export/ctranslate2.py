@@ -1,0 +1,257 @@
+"""Our model in the format of CTranslate2, an engine in C++ that decodes without PyTorch."""
+
+import math
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from transformer_lib.config import TransformerConfig
+from transformer_lib.data.tokenizers import SPECIALS, UNK_ID, Tokenizer
+from transformer_lib.decoding import Alpha, check_alpha, check_beam_size, length_penalty, longest_source
+from transformer_lib.transformer import Transformer
+
+from ..translation import source_ids
+from ..translator import Translator
+from .portable_tokenizer import write_tokenizers
+
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+EXTRA = 50  # tokens that a translation may have more than its source (section 6.1)
+NEVER = -1e9  # the bias of <pad>, which is no word of the language; minus infinity would spoil sums
+
+README = """# {source} to {target}, for CTranslate2
+
+Needs `pip install ctranslate2 tokenizers` and nothing else. In this folder, a line in, a line out:
+
+```python
+import sys, ctranslate2
+from tokenizers import Tokenizer
+
+engine = ctranslate2.Translator(".", inter_threads=2)
+source, target = Tokenizer.from_file("{source_file}"), Tokenizer.from_file("{target_file}")
+source.encode_special_tokens = True  # the text "<eos>" is text
+lines = [encoded.tokens for encoded in source.encode_batch([line.strip() for line in sys.stdin])]
+for result in engine.translate_batch(lines, beam_size=1, min_decoding_length=0, max_decoding_length={most}):
+    ids = [target.token_to_id(token) for token in result.hypotheses[0]]
+    print(target.decode(ids, skip_special_tokens=False))
+```
+
+With a `beam_size` of 1 these are the greedy translations of `transformer_lib`. With a larger one, a `length_penalty`
+of 1 divides a hypothesis's log-probability by its number of tokens.
+"""
+
+
+def export_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:
+    """Write a folder that translates with `ctranslate2` and `tokenizers` alone; its README.md says how in ten lines.
+
+    Args are those of write_ctranslate2.
+
+    Raises:
+        ImportError: CTranslate2 is missing.
+        ValueError: a tokenizer of spaCy's words.
+    """
+    source_file, target_file = write_tokenizers(translator, folder)
+    write_ctranslate2(translator, folder, int8)
+    config = translator.model.config
+    most = 256 if config.positions == "sinusoidal" else min(256, config.max_positions)
+    named = {"source": translator.source, "target": translator.target, "most": most}
+    text = README.format(**named, source_file=source_file, target_file=target_file)
+    (folder / "README.md").write_text(text, "utf-8")
+
+
+def write_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:
+    """Write what `ctranslate2.Translator` loads: the weights, settings and vocabulary of a translator.
+
+    The engine reads and writes tokens as strings. Its greedy translations are the library's.
+
+    Heads with another d_k than d_v are filled up with zeros.
+
+    Args:
+        folder: exists, and is empty.
+        int8: whether matrices are stored as integers of 8 bits, with a scale for each row.
+
+    Raises:
+        ImportError: CTranslate2 is missing.
+    """
+    spec = _spec(translator.model)
+    source, target = map(_vocabulary, (translator.source_tokenizer, translator.target_tokenizer))
+    spec.register_source_vocabulary(source)
+    spec.register_target_vocabulary(target)
+    config = translator.model.config
+    spec.config.bos_token = spec.config.decoder_start_token = target[config.bos_id]
+    spec.config.eos_token, spec.config.unk_token = target[config.eos_id], SPECIALS[UNK_ID]
+    spec.config.add_source_eos = True
+    spec.validate()
+    spec.optimize(quantization="int8" if int8 else None)
+    spec.save(str(folder))
+
+
+class Engine:
+    """A translator whose decoder is CTranslate2; the tokenizers and the score of a hypothesis stay the library's.
+
+    Args:
+        threads: workers, each with sentences of its own; None: as many as PyTorch uses.
+
+    Raises:
+        ImportError: CTranslate2 is missing.
+    """
+
+    def __init__(self, translator: Translator, device: str = "cpu", threads: int | None = None, int8: bool = False):
+        self.translator = translator
+        self._ids = {token: i for i, token in enumerate(_vocabulary(translator.target_tokenizer))}
+        kind, _, index = device.partition(":")
+        workers = (threads or torch.get_num_threads()) if kind == "cpu" else 1
+        options = {"device": kind, "device_index": int(index or 0), "inter_threads": workers, "intra_threads": 1}
+        with tempfile.TemporaryDirectory() as folder:
+            write_ctranslate2(translator, Path(folder), int8)
+            self._engine = import_ctranslate2().Translator(folder, **options)
+
+    def translate(self, sentences: Sequence[str], beam_size: int = 1, alpha: Alpha = 0.6) -> list[str]:
+        """One translation for each sentence, in the same order; beam_size 1 decodes greedily.
+
+        The engine's beam finds hypotheses with their log-probabilities, and the library's length penalty chooses. The
+        library's own beam goes on while an open candidate scores better, so now and then it finds another one.
+
+        Args:
+            alpha: as Translator.translate has it.
+        """
+        check_beam_size(beam_size)
+        check_alpha(alpha)
+        tokenizer, model = self.translator.source_tokenizer, self.translator.model
+        encoded = source_ids(model, sentences, tokenizer)
+        limits = [_most_tokens(model.config, ids) for ids in encoded]
+        results = self._engine.translate_batch(
+            [tokenizer.tokens(ids) for ids in encoded],
+            max_batch_size=128,
+            beam_size=beam_size,
+            num_hypotheses=beam_size,
+            length_penalty=0,
+            return_scores=beam_size > 1,
+            max_input_length=0,
+            max_decoding_length=max(limits, default=1),
+            min_decoding_length=0,
+        )
+        best = [_best(result, alpha)[:limit] for result, limit in zip(results, limits, strict=True)]
+        decode = self.translator.target_tokenizer.decode
+        return [
+            decode([self._ids[token] for token in tokens]) if ids else ""
+            for tokens, ids in zip(best, encoded, strict=True)
+        ]
+
+
+def import_ctranslate2() -> Any:
+    """The module. Raises ImportError, which says how to install it."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ImportError("the engine ctranslate2 is missing: pip install ctranslate2") from error
+    return ctranslate2
+
+
+def _vocabulary(tokenizer: Tokenizer) -> list[str]:
+    return tokenizer.tokens(range(len(tokenizer)))
+
+
+def _best(result: Any, alpha: Alpha) -> list[str]:
+    if len(result.hypotheses) == 1:
+        return result.hypotheses[0]
+    # Of ours, <eos> counts as a token.
+    penalised = [
+        score / length_penalty(len(tokens) + 1, alpha)
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+    ]
+    return result.hypotheses[penalised.index(max(penalised))]
+
+
+def _longest(model: Transformer) -> int:
+    longest, config = longest_source(model.config) + 1 + EXTRA, model.config
+    return longest if config.positions == "sinusoidal" else config.max_positions
+
+
+def _most_tokens(config: TransformerConfig, source: list[int]) -> int:
+    most = len(source) + 1 + EXTRA
+    return most if config.positions == "sinusoidal" else min(most, config.max_positions)
+
+
+def _spec(model: Transformer) -> Any:
+    config, spec = model.config, _empty_spec(model.config)
+    weights = {name: weight.detach().float().cpu() for name, weight in model.state_dict().items()}
+    weights |= _heads_of_one_width(config, weights)
+    table = model.positions(torch.empty(1, _longest(model), config.d_model)).detach().float().cpu()
+    target, stacks = weights["embedding.weight"], {"encoder": spec.encoder, "decoder": spec.decoder}
+    spec.encoder.embeddings[0].weight = weights.get("own_source_embedding.weight", target)
+    spec.decoder.embeddings.weight = target
+    spec.decoder.projection.weight = weights.get("own_output_embedding.weight", target)
+    spec.decoder.projection.bias = weights.get("output_bias", torch.zeros(config.vocabulary_size)).clone()
+    spec.decoder.projection.bias[config.pad_id] = NEVER
+    for name, stack in stacks.items():
+        stack.position_encodings.encodings = table
+        if config.has_final_norm:
+            _set_norm(stack.layer_norm, weights, f"{name}.norm")
+        for i, layer in enumerate(stack.layer):
+            _set_layer(layer, weights, f"{name}.layers.{i}.")
+    return spec
+
+
+def _empty_spec(config: TransformerConfig) -> Any:
+    specs = import_ctranslate2().specs
+    stack: dict[str, Any] = {
+        "num_heads": config.num_heads,
+        "head_dim": max(config.d_k, config.d_v),
+        "activation": specs.Activation[ACTIVATIONS[config.activation]],
+        "no_final_norm": not config.has_final_norm,
+    }
+    encoder = specs.TransformerEncoderSpec(config.num_layers, **stack)
+    decoder = specs.TransformerDecoderSpec(config.decoder_layers, **stack)
+    # Set afterwards: made with post-norm, a stack has no place for a final norm.
+    encoder.pre_norm = decoder.pre_norm = config.norm_order == "pre"
+    return specs.TransformerSpec(encoder, decoder)
+
+
+def _heads_of_one_width(config: TransformerConfig, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    # The engine's queries, keys and values are equally wide.
+    # The narrower ones get zeros, which add nothing to a product.
+    width = max(config.d_k, config.d_v)
+    widths = {"query": config.d_k, "key": config.d_k, "value": config.d_v, "output": config.d_v}
+    padded: dict[str, Tensor] = {}
+    for name, weight in weights.items():
+        side = name.rpartition("_projection")[0].rpartition(".")[2]
+        axis = int(side == "output")  # the one along which the heads stand side by side
+        if side in widths and axis < weight.dim():  # The output's bias has no such axis.
+            by_head = weight.unflatten(axis, (config.num_heads, widths[side]))
+            room = [0, 0] * (weight.dim() - 1 - axis) + [0, width - widths[side]]
+            factor = math.sqrt(width / config.d_k) if side == "query" else 1.0  # The engine divides by √width.
+            padded[name] = F.pad(by_head, room).flatten(axis, axis + 1) * factor
+    return padded
+
+
+def _set_layer(layer: Any, weights: dict[str, Tensor], prefix: str) -> None:
+    sides = ("query", "key", "value")
+    _set_attention(layer.self_attention, weights, f"{prefix}self_attention", [sides])
+    if hasattr(layer, "attention"):
+        _set_attention(layer.attention, weights, f"{prefix}cross_attention", [sides[:1], sides[1:]])
+    _set_linear(layer.ffn.linear_0, weights, [f"{prefix}feed_forward.inner"])
+    _set_linear(layer.ffn.linear_1, weights, [f"{prefix}feed_forward.outer"])
+    _set_norm(layer.ffn.layer_norm, weights, f"{prefix}feed_forward_norm.norm")
+
+
+def _set_attention(part: Any, weights: dict[str, Tensor], name: str, stacked: list[tuple[str, ...]]) -> None:
+    # The engine stacks the projections that read the same states.
+    projections = [[f"{name}.{side}_projection" for side in sides] for sides in (*stacked, ("output",))]
+    for linear, names in zip(part.linear, projections, strict=True):
+        _set_linear(linear, weights, names)
+    _set_norm(part.layer_norm, weights, f"{name}_norm.norm")
+
+
+def _set_linear(linear: Any, weights: dict[str, Tensor], names: list[str]) -> None:
+    linear.weight = torch.cat([weights[f"{name}.weight"] for name in names])
+    if f"{names[0]}.bias" in weights:
+        linear.bias = torch.cat([weights[f"{name}.bias"] for name in names])
+
+
+def _set_norm(norm: Any, weights: dict[str, Tensor], name: str) -> None:
+    norm.gamma, norm.beta = weights[f"{name}.weight"], weights[f"{name}.bias"]

@@ -1,0 +1,130 @@
+"""What a run makes of its texts before the first step: the pairs, an untrained translator, and ids on the disk."""
+
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from transformer_lib.config import TransformerConfig
+from transformer_lib.data.batches import Ids, token_counts
+from transformer_lib.data.corpora import load_pairs
+from transformer_lib.data.encoded_pairs import EncodedPairs
+from transformer_lib.data.own_corpus import Corpus, Limits, Pair, Sides, TextPairs
+from transformer_lib.data.tokenizers import train_tokenizer
+from transformer_lib.transformer import Transformer
+
+from .run_config import RunConfig
+from .translator import DESCRIPTION, Translator, progress_bar
+from .whole_files import whole
+
+ENCODED, SEAL = "encoded", "seal.json"  # in the folder of a run: the ids of its training pairs; and what they are of
+
+
+def read_corpus(config: RunConfig) -> Corpus:
+    """The pairs of a run: of a corpus by name, or of the files of one's own.
+
+    Raises:
+        FileNotFoundError: a file of one's own is no longer where it was.
+        ValueError: other pairs than those that the run began with, or what Corpus and load_pairs raise.
+    """
+    limits = Limits(config.max_length, config.max_ratio) if config.clean else None
+    shown = partial(progress_bar, total=None, verb="reading")
+    if isinstance(config.data, str):
+        splits = (load_pairs(config.data, split, config.source, config.target) for split in ("train", "val"))
+        corpus = Corpus(next(splits), next(splits), limits, shown)
+    else:
+        for file in [*config.data, *(config.validation or [])]:
+            if not Path(file).exists():
+                raise FileNotFoundError(f"{file} is gone; put it back, or --resume with new --data and --validation")
+        held_out = TextPairs(config.validation) if config.validation else None
+        files = TextPairs(config.data, config.clean, "delete the pair, or add --clean to leave such pairs out")
+        corpus = Corpus(files, held_out, limits, shown)
+    if config.digest not in (None, corpus.digest):
+        own = " and ".join([*config.data, *(config.validation or [])])
+        name = config.data if isinstance(config.data, str) else own
+        problem = f"{name} changed since the run began: sha256 {corpus.digest[:12]}, was {config.digest[:12]}"
+        raise ValueError(f"{problem}; put the old content back, or train into another folder")
+    return corpus
+
+
+def new_translator(config: RunConfig, pairs: Corpus) -> Translator:
+    """An untrained translator with tokenizers made from the training pairs."""
+
+    def texts(*sides: int) -> Iterable[str]:
+        return Sides(progress_bar(pairs, len(pairs), "learning the vocabulary"), *sides)
+
+    sizes: dict[str, int] = {}
+    try:
+        if config.tokenizer == "spacy":  # words of two languages: two vocabularies
+            languages = (config.source, config.target)
+            tokenizers = [train_tokenizer("spacy", texts(side), code, 0) for side, code in enumerate(languages)]
+            sizes["source_vocabulary_size"] = len(tokenizers[0])
+        else:
+            tokenizers = [train_tokenizer(config.tokenizer, texts(0, 1), None, config.vocabulary_size)] * 2
+    except ValueError as error:
+        if isinstance(config.data, str):
+            raise
+        raise ValueError(f"{' and '.join(config.data)}: {error}") from error
+    model = Transformer(config.model_config(len(tokenizers[1]), **sizes))
+    return Translator(model, tokenizers[0], tokenizers[1], config.source, config.target)
+
+
+def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedPairs:
+    """The ids of the training pairs, written once; a resumed run takes those that its folder has, if they are whole.
+
+    Raises:
+        OSError: a full disk.
+    """
+    path, config = folder / ENCODED, translator.model.config
+    text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
+    of = hashlib.sha256(text.encode()).hexdigest()
+    if not (path / SEAL).is_file() or (path / SEAL).read_bytes() != _seal(path, of):
+        ids = (translator.encode([pair])[0] for pair in progress_bar(pairs, len(pairs), "encoding"))
+        with whole(path) as part:
+            part.mkdir()
+            EncodedPairs.write(part, ids, max(config.vocabulary_size, config.source_vocabulary_size or 0))
+            (part / SEAL).write_bytes(_seal(part, of))
+    return EncodedPairs(path)
+
+
+def _seal(folder: Path, of: str) -> bytes:
+    """The digest of what was encoded, and the sha256 of each array, as JSON."""
+    seal = {"of": of}
+    for path in sorted(path for path in folder.glob("*.npy") if path.is_file()):  # a pipe would never end
+        with path.open("rb") as file:
+            seal[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return json.dumps(seal).encode()
+
+
+def check_token_counts(
+    what: str,
+    pairs: Iterable[Pair],
+    ids: Sequence[tuple[Ids, Ids]],
+    config: TransformerConfig,
+    batch_tokens: int,
+) -> None:
+    """Raise ValueError for a pair too long for a batch or for the model's positions: before any step could be lost."""
+    limits = {"batch_tokens": batch_tokens}
+    if config.positions == "learned":
+        limits["max_positions"] = config.max_positions
+    name = min(limits, key=limits.__getitem__)
+    widths = token_counts(ids).max(axis=0) + 1  # <bos> or <eos>
+    if widths.max() > limits[name]:
+        source, _ = next(itertools.islice(pairs, int(widths.argmax()), None))
+        which = f"the {what} pair that begins {source[:40]!r} has {widths.max()} tokens on a side"
+        remedy = "raise it (--training or --model), or take long pairs out, as --clean --max-length 300 does"
+        raise ValueError(f"{which}, more than {name} = {limits[name]}; {remedy}")
+
+
+def lacking(pairs: Iterable[Pair], translator: Translator) -> list[str]:
+    """What the texts have that the translator's vocabulary lacks: in how many pairs, and the most frequent by name."""
+    found, counts = 0, Counter[str]()
+    for source, target in pairs:
+        unseen = [*translator.source_tokenizer.unseen(source), *translator.target_tokenizer.unseen(target)]
+        counts.update(unseen)
+        found += bool(unseen)
+    named = ", ".join(f"{sign!r} ({count})" for sign, count in counts.most_common(10))
+    return [f"{found:,} of these pairs have what the vocabulary lacks, read as <unk>: {named}"] if found else []

@@ -1,0 +1,339 @@
+"""A trained translator: its model, its tokenizers and its direction, in the folder of a run or packed into a small one.
+
+    a run's folder
+        translator.json              config, tokenizers, direction, digests
+        training.json                the settings of the run
+        metrics.jsonl
+        encoded/source_ids.npy ...   the ids of its training pairs
+        checkpoints/step-000160.safetensors ...
+
+    a packed folder
+        translator.json
+        model.safetensors            the weights, in 8 bits or fewer
+
+Reading either runs no code. translator.json holds a digest of itself; in a packed folder one of the weights too, and
+each checkpoint of a run holds that of its translator.json: what was altered or belongs elsewhere is refused.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from transformer_lib.config import TransformerConfig, check_choice, check_positive, config_from_dict
+from transformer_lib.data.tokenizers import Tokenizer, load_tokenizer
+from transformer_lib.decoding import Alpha, hypothesis_attention
+from transformer_lib.evaluation import Bleu, bleu, bleu_tokenization, exact_match
+from transformer_lib.transformer import Transformer, count_parameters
+from transformer_lib.weight_files import check_regular, differing, digest, sealed, unsealed
+
+from .alignment import AttentionMap, word_alignment, word_numbers
+from .checkpoints import CHECKPOINTS, RunCheckpoints, WhichWeights
+from .quantization import dequantize, quantize
+from .run_config import RUN_CONFIG, RunConfig
+from .translation import hypotheses, source_ids, translate
+from .whole_files import whole, write_file
+
+DESCRIPTION, MODEL = "translator.json", "model.safetensors"
+PRETRAINED = Path(__file__).parent / "pretrained"  # the packed translators that come with the package
+
+
+class Translation(NamedTuple):
+    """A translation, and how good the model holds it to be."""
+
+    text: str
+    score: float  # log-probability in nats, divided by the length penalty; 0 of an empty sentence
+
+
+@dataclass(repr=False)
+class Translator:
+    """A model, its two tokenizers and its direction."""
+
+    model: Transformer
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    source: str
+    target: str
+    weights: str = ""  # which of a run were loaded
+
+    def __repr__(self) -> str:
+        sizes = f"{count_parameters(self.model):,} parameters, {len(self.target_tokenizer):,} tokens"
+        return f"Translator({self.source} → {self.target}, {sizes})"
+
+    def describe(self, folder: Path, **more: str) -> None:
+        """Write translator.json: all but the weights, which the checkpoints hold, and the entries of `more`."""
+        shared = self.target_tokenizer is self.source_tokenizer
+        described = {
+            "source": self.source,
+            "target": self.target,
+            "model": asdict(self.model.config),
+            "source_tokenizer": self.source_tokenizer.to_json(),
+            "target_tokenizer": None if shared else self.target_tokenizer.to_json(),
+            **more,
+        }
+        write_file(folder / DESCRIPTION, sealed(described))
+
+    def save(self, folder: Path | str) -> None:
+        """Write everything into a folder, the weights as they are; `load` gives the same translator.
+
+        Raises:
+            ValueError: the folder is that of a run, whose checkpoints would no longer fit.
+        """
+        self._write(Path(folder), self._weights())
+
+    def pack(self, folder: Path | str, bits: int = 8) -> None:
+        """Write everything, the weights in 8 bits or fewer: a quarter of their size, and close to what they were.
+
+        Raises ValueError as save does.
+        """
+        self._write(Path(folder), quantize(self._weights(), bits))
+
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return {name: weight.cpu().contiguous().clone() for name, weight in self.model.state_dict().items()}
+
+    def _write(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
+        if run_checkpoints(folder).paths():
+            raise ValueError(f"{folder} is the folder of a run; name another one")
+        self.describe(folder, weights=digest(weights))
+        with whole(folder / MODEL) as part:
+            save_file(weights, part)
+
+    @classmethod
+    def load(cls, folder: Path | str, device: str = "cpu", checkpoint: WhichWeights | None = None) -> "Translator":
+        """Read the folder of a run, a packed folder, or by its name a translator that comes with the package.
+
+        Args:
+            folder: such as "translator", or one of `pretrained_names()`.
+            checkpoint: of a run; None: the best, or the latest of a run that was never validated. A packed folder has
+                one set of weights.
+
+        Raises:
+            FileNotFoundError: there is no translator.
+            ValueError: the folder is truncated, altered or of another program; or an unknown checkpoint.
+        """
+        if checkpoint is not None:
+            check_choice(WhichWeights, checkpoint=checkpoint)
+        folder = find_folder(folder)
+        sha256 = description(folder).get("weights")
+        packed = sha256 and _packed_weights(folder / MODEL, sha256)
+        checkpoints = run_checkpoints(folder)
+        if not packed:
+            checkpoints.last()  # there must be one
+        translator = cls.untrained(folder, device)
+        if not packed:
+            translator.weights = checkpoints.load(translator.model, checkpoint)
+        elif names := differing(packed, translator.model.state_dict()):
+            raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
+        else:
+            translator.model.load_state_dict(packed)
+        translator.model.eval()
+        return translator
+
+    @classmethod
+    def untrained(cls, folder: Path, device: str = "cpu") -> "Translator":
+        """Read everything but the weights, which are as new. Raises as load does."""
+        described = description(folder)
+        try:
+            config = config_from_dict(TransformerConfig, described["model"])
+            sizes = config.source_vocabulary_size or config.vocabulary_size, config.vocabulary_size
+            source_tokenizer = target_tokenizer = _tokenizer(described["source_tokenizer"], sizes[0])
+            if described["target_tokenizer"] is not None:
+                target_tokenizer = _tokenizer(described["target_tokenizer"], sizes[1])
+            direction = described["source"], described["target"]
+        except (ImportError, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # the tokenizers library panics with exceptions that are no Exception
+            raise _altered(folder / DESCRIPTION, repr(error)) from error
+        # A weight takes at least one byte: too many for the files are refused before memory is allocated.
+        files = [folder / MODEL] if "weights" in described else run_checkpoints(folder).paths()
+        sizes = ((path.stat().st_size, path) for path in files)
+        weights, (room, largest) = count_parameters(config), max(sizes, default=(math.inf, None))  # as yet no weights
+        if weights > room:
+            raise _altered(folder / DESCRIPTION, f"its {weights:,} weights cannot be in {largest} of {room:,} bytes")
+        return cls(Transformer(config).to(device), source_tokenizer, target_tokenizer, *direction)
+
+    def encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+        """Both sides of each pair as ids."""
+        return [(self.source_tokenizer.encode(s), self.target_tokenizer.encode(t)) for s, t in pairs]
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        progress: bool = False,
+        beam_size: int = 1,
+        alpha: Alpha = 0.6,
+        n_best: int | None = None,
+        return_scores: bool = False,
+    ) -> list[Any]:
+        """One translation for each sentence, in the same order; beam_size 1 decodes greedily.
+
+        Args:
+            alpha: of the beam's length penalty; "length" divides a score by the number of tokens.
+            n_best: a list of so many for each sentence, best first, in place of one; at most beam_size. A search that
+                found fewer gives fewer.
+            return_scores: a Translation, which is (text, score), in place of each text.
+
+        Raises:
+            TypeError: one string in place of a list, or a sentence that is none.
+            ValueError: an n_best larger than beam_size, or a value out of range.
+        """
+        check_n_best(n_best, beam_size)
+        bar = partial(progress_bar, total=len(sentences), verb="translating") if progress else iter
+        options: dict[str, Any] = {"beam_size": beam_size, "alpha": alpha, "shown": bar}
+        if n_best is None and not return_scores:
+            return translate(self.model, sentences, self.source_tokenizer, self.target_tokenizer, **options)
+        ranked = [
+            [Translation(self.target_tokenizer.decode(h.tokens), h.score) for h in found[: n_best or 1]]
+            for found in hypotheses(self.model, sentences, self.source_tokenizer, **options)
+        ]
+        ranked = [found or [Translation("", 0.0)] for found in ranked]
+        kept = ranked if return_scores else [[translation.text for translation in found] for found in ranked]
+        return kept if n_best else [found[0] for found in kept]
+
+    def attention(self, sentence: str, beam_size: int = 1, alpha: Alpha = 0.6) -> AttentionMap:
+        """Translate one sentence and record where every head looked; in a notebook the map draws itself.
+
+        Raises:
+            ValueError: a sentence without any token.
+        """
+        [found] = hypotheses(self.model, [sentence], self.source_tokenizer, beam_size, alpha)
+        if not found:
+            raise ValueError(f"sentence = {sentence!r} has no token to look at")
+        [read] = source_ids(self.model, [sentence], self.source_tokenizer)
+        config, chosen = self.model.config, found[0].tokens
+        source = torch.tensor([[*read, config.eos_id]], device=next(self.model.parameters()).device)
+        weights = {name: w[0] for name, w in hypothesis_attention(self.model, source, chosen).items()}
+        words = [token for token in chosen if token != config.eos_id]
+        sides = word_numbers(read, self.source_tokenizer), word_numbers(words, self.target_tokenizer)
+        looked = weights[f"decoder.{config.decoder_layers - 1}.cross"].mean(dim=0)
+        return AttentionMap(
+            sentence,
+            self.target_tokenizer.decode(chosen),
+            found[0].score,
+            self.source_tokenizer.tokens(source[0].tolist()),
+            self.target_tokenizer.tokens(chosen),
+            weights,
+            word_alignment(looked[: len(words), : len(read)], *sides),
+        )
+
+    def score(
+        self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6, tokenization: str | None = None
+    ) -> "Scores":
+        """Translate the sources and compare with the targets, as far as the tokenizer keeps them.
+
+        Args:
+            beam_size, alpha: as translate has them.
+            tokenization: sacreBLEU's; None: as the script of the targets needs it, or the tokenizer.
+        """
+        tokenizer = self.target_tokenizer
+        references = [tokenizer.normalize(target) for _, target in pairs]
+        if tokenization is None and (tokenization := bleu_tokenization(references)) == "13a":
+            tokenization = tokenizer.bleu_tokenization
+        bleu(["a"], ["a"], tokenize=tokenization)  # what it refuses, it refuses before the long work
+        hypotheses = self.translate([source for source, _ in pairs], True, beam_size, alpha)
+        score = bleu(hypotheses, references, tokenizer.lowercase, tokenization)
+        return Scores(score, exact_match(hypotheses, references), hypotheses, references)
+
+
+class Scores(NamedTuple):
+    """What a translator reached on one split."""
+
+    bleu: Bleu
+    exact_match: float
+    hypotheses: list[str]
+    references: list[str]  # as the tokenizer keeps them
+
+
+def check_n_best(n_best: int | None, beam_size: int) -> None:
+    """Raise ValueError for a number of translations that the beam cannot give."""
+    if n_best is not None:
+        check_positive(n_best=n_best)
+        if n_best > beam_size:
+            raise ValueError(f"n_best = {n_best} needs a beam_size of at least {n_best}, not {beam_size}")
+
+
+def pretrained_names() -> list[str]:
+    """The translators that come with the package, such as "tatoeba_de_en": German to English."""
+    return sorted(path.parent.name for path in PRETRAINED.glob("*/translator.json"))
+
+
+def find_folder(folder: Path | str) -> Path:
+    """The folder itself if it exists; otherwise the folder of the package's translator of this name, if it has one."""
+    folder = Path(folder)
+    return PRETRAINED / folder if not folder.exists() and str(folder) in pretrained_names() else folder
+
+
+def run_checkpoints(folder: Path, keep_last: int | None = None) -> RunCheckpoints:
+    """The checkpoints in the folder of a run; it keeps as many as training.json says, unless a number is given."""
+    if keep_last is None:
+        keep_last = RunConfig.read(folder).keep_last if (folder / RUN_CONFIG).exists() else RunConfig.keep_last
+    return RunCheckpoints(folder / CHECKPOINTS, keep_last, folder / DESCRIPTION)
+
+
+def progress_bar(steps: Iterable[Any], total: int | None, verb: str, done: int = 0, shown: bool = True) -> Any:
+    """The steps, with a bar on standard error: how many are done, how many a second, the time left.
+
+    With a total of None it shows the number alone, and nothing at all of what takes less than a second.
+    """
+    try:
+        from tqdm import tqdm
+    except ImportError as error:
+        raise ImportError("a progress bar needs tqdm: pip install tqdm") from error
+    delay = 1.0 if total is None else 0.0
+    return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, delay=delay, disable=not shown)
+
+
+def _altered(path: Path, what: object) -> ValueError:
+    return ValueError(f"{path} is truncated, altered or of another program: {what}")
+
+
+def description(folder: Path) -> dict[str, Any]:
+    """The content of translator.json, compared with its digest.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is truncated, altered or of another program.
+    """
+    path = folder / DESCRIPTION
+    if not path.exists():
+        names = ", ".join(pretrained_names())
+        remedy = f"run `train` first, or name one that comes with the package: {names}"
+        raise FileNotFoundError(f"{folder} holds no trained translator: {path.name} is missing; {remedy}")
+    check_regular(path)
+    try:
+        return unsealed(path.read_text("utf-8"))
+    except ValueError as error:
+        raise _altered(path, error) from error
+
+
+def _tokenizer(saved: dict[str, Any], size: int) -> Tokenizer:
+    """A tokenizer of so many tokens. Raises ValueError for one that could end the process or never end."""
+    rules = saved.get("model", {})
+    text = json.dumps(rules | {"model": None})
+    if rules.get("padding") or rules.get("truncation") or text.count('"Regex"') != text.count(r'"Regex": "\\s+"'):
+        raise ValueError("its tokenizer pads, truncates or has patterns that this library does not write")
+    tokenizer = load_tokenizer(saved)
+    if len(tokenizer) != size:
+        raise ValueError(f"its tokenizer has {len(tokenizer)} tokens, its model {size}")
+    if not all(isinstance(token, str) for token in tokenizer.tokens(range(size))):
+        raise ValueError("its tokenizer has tokens that are no text")
+    tokenizer.encode("a")  # some rules fail here first
+    return tokenizer
+
+
+def _packed_weights(path: Path, sha256: str) -> dict[str, torch.Tensor]:
+    check_regular(path)
+    try:
+        packed = load_file(path)
+        if digest(packed) != sha256:
+            raise ValueError(f"the content is not what the digest in {DESCRIPTION} says")
+        return dequantize(packed)
+    except (SafetensorError, ValueError) as error:
+        raise _altered(path, error) from error

@@ -1,0 +1,107 @@
+"""One update of a run: the plain one of training.py, with a precision, R-Drop, a compiler or several processes."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
+
+from transformer_lib.config import TrainingConfig
+from transformer_lib.data.batches import Batch
+from transformer_lib.shapes import Scalar
+from transformer_lib.training import batch_loss, diverged, dropout_seed, seeded, shorten_gradient
+from transformer_lib.transformer import Transformer
+
+from .distributed import gradient_sync, processes, replica, sum_over_processes
+from .precision import Precision, autocast, gradient_scaler
+from .r_drop import r_drop_loss
+
+
+class Update:
+    """What `train` takes as its update. In float32 and one process it does what one_update does, to the bit.
+
+    Several processes (torch.distributed) share out the batches of a step.
+
+    Args:
+        precision: "bf16" and "fp16" let matrix products run in 16 bits (torch.autocast), fp16 with a scaled loss;
+            weights and sums stay in float32. "auto": what the device multiplies fast (precision.py).
+        r_drop: weight of the second term of R-Drop (r_drop.py), a method of 2021; 0: the paper's loss.
+        compile: whether torch.compile makes kernels for this model first; pays on a GPU.
+        scaler: of the loss in fp16, to be saved with the optimizer; None: a new one.
+    """
+
+    overflows = 0  # attempts of the last step in fp16 before the one that counted, at larger scales
+
+    def __init__(
+        self,
+        model: Transformer,
+        precision: Precision = "fp32",
+        r_drop: float = 0.0,
+        compile: bool = False,
+        scaler: GradScaler | None = None,
+    ):
+        self.precision: Precision = precision
+        self.r_drop = r_drop
+        self.device = next(model.parameters()).device
+        self.scaler = scaler or gradient_scaler(precision, self.device)
+        self.replica = replica(model)
+        self.forward = torch.compile(self.replica, dynamic=True) if compile else self.replica
+
+    def __call__(
+        self,
+        model: Transformer,
+        optimizer: Optimizer,
+        batches: Sequence[Batch],
+        config: TrainingConfig,
+        step_num: int,
+    ) -> float:
+        """As one_update. After an overflow in fp16 the step is tried again at half the scale.
+
+        Raises:
+            ValueError: fewer batches than processes.
+            FloatingPointError: as one_update does; in fp16, at every scale.
+        """
+        rank, world_size = processes()
+        if len(batches) < world_size:
+            limit = f"{world_size} processes; give at least {world_size}"
+            raise ValueError(f"accumulate = {len(batches)} is too few for {limit}")
+        target_tokens = sum(batch.target_tokens for batch in batches)
+        own = [batch.to(self.device) for batch in batches[rank::world_size]]
+        self.overflows = 0
+        while True:
+            optimizer.zero_grad()
+            with seeded(dropout_seed(config.seed, step_num, rank), self.device):
+                losses = self.backward(own, target_tokens, world_size, config.epsilon_ls)
+            step_loss = sum_over_processes(torch.stack(losses).sum()).item()  # waits for the device
+            self.scaler.unscale_(optimizer)
+            norm = shorten_gradient(optimizer, config.max_grad_norm)
+            scale = self.scaler.get_scale()
+            if not math.isfinite(step_loss) or scale < 1 or not (math.isfinite(norm) or self.scaler.is_enabled()):
+                raise diverged(step_num, optimizer, step_loss, norm)
+            self.scaler.step(optimizer)
+            self.scaler.update()
+            if self.scaler.get_scale() >= scale:
+                return step_loss
+            self.overflows += 1
+
+    def loss(self, batch: Batch, epsilon_ls: float) -> Scalar:
+        """The sum of the losses of all real target tokens, in nats."""
+        with autocast(self.precision, self.device):
+            if self.r_drop:
+                return r_drop_loss(self.forward, batch, epsilon_ls, self.r_drop)
+            return batch_loss(self.forward, batch, epsilon_ls)
+
+    def backward(
+        self, batches: Sequence[Batch], target_tokens: int, world_size: int, epsilon_ls: float
+    ) -> list[Tensor]:
+        """Add the gradients of these batches; returns their losses, each its share of the step's."""
+        losses = []
+        for i, batch in enumerate(batches, start=1):
+            with gradient_sync(self.replica, now=i == len(batches)):
+                loss = self.loss(batch, epsilon_ls) / target_tokens
+                # The synchronized gradient is the processes' mean.
+                self.scaler.scale(loss * world_size).backward()
+            losses.append(loss.detach())
+        return losses
