@@ -121,12 +121,12 @@ def test_a_gradient_that_is_no_number_under_a_finite_loss_leaves_weights_and_ave
 
 
 def test_in_fp16_such_a_gradient_ends_the_run_when_no_scale_is_left():
-    config = TrainingConfig(num_steps=3, warmup_steps=10, precision="fp16")
+    config = TrainingConfig(num_steps=3, warmup_steps=10)
     model, batches = model_and_batches()
     before = weights_of(model)
     model.embedding.weight.register_hook(lambda gradient: gradient * math.inf)
     with pytest.raises(FloatingPointError, match="gradient"):
-        list(train(model, adam(model, config), batches, config))
+        list(train(model, adam(model, config), batches, config, update=Update(model, "fp16")))
     assert torch.equal(weights_of(model), before)
 
 
