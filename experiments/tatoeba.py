@@ -20,7 +20,6 @@ from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
 from transformer_run import cli
-from transformer_run.precision import chosen_precision
 from transformer_run.translator import PRETRAINED, Translator
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
@@ -42,7 +41,7 @@ def train(folder: Path, args: argparse.Namespace) -> None:
     started = time.monotonic()
     where = [str(folder), "--device", args.device, "--minutes", str(args.minutes)]
     what = ["--data", "tatoeba", "--source", args.source, "--target", args.target]
-    precision = chosen_precision("auto", torch.device(args.device))
+    precision = "bf16" if args.device == "cpu" else "auto"  # as the recorded runs had it
     settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={args.seed}", f"precision={precision}"]
     resume = ["--resume"] if (folder / "checkpoints").exists() else []
     if status := cli.main(["train", *where, *what, *LIMITS, *settings, *resume]):

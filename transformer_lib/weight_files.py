@@ -19,7 +19,8 @@ SIGNS = {"checkpoint", "library"}  # in the header of a checkpoint: two, as an a
 def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
     """The mean of the weights of several checkpoints, on the CPU.
 
-    The sum is in double precision; one file is read at a time.
+    The sum is in double precision; one file is read at a time. Of integers
+    the mean is rounded to the nearest.
 
     Source: section 6.1, the last 5 checkpoints of base, 20 of big [ckpt-avg].
 
@@ -50,7 +51,12 @@ def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
             raise ValueError(f"{both}: {names} differ")
         for name, weight in weights.items():
             total[name] += weight
-    return {n: total[n].div_(len(paths)).to(w.dtype) for n, w in first.items()}
+    means = {n: sums.div_(len(paths)) for n, sums in total.items()}
+    for name, weight in first.items():
+        if not weight.dtype.is_floating_point:
+            means[name] = means[name].round()
+        means[name] = means[name].to(weight.dtype)
+    return means
 
 
 def differing(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> str:
@@ -139,9 +145,12 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return sha256.hexdigest()
 
 
-def sealed(content: Mapping[str, Any]) -> str:
-    """The content as JSON with a digest of itself; the same content gives the same text."""
-    form: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
+def sealed(content: Mapping[str, Any], ensure_ascii: bool = False) -> str:
+    """The content as JSON with a digest of itself; the same content gives the same text.
+
+    ASCII alone also holds names of files that are no UTF-8.
+    """
+    form: dict[str, Any] = {"ensure_ascii": ensure_ascii, "separators": (",", ":")}
     text = json.dumps(content, **form)
     return json.dumps({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}, **form)
 
@@ -150,7 +159,7 @@ def unsealed(text: str) -> dict[str, Any]:
     """The content of what `sealed` wrote. Raises ValueError for any other text."""
     content = parsed(text)
     content.pop("sha256", None)
-    if sealed(content) != text:
+    if sealed(content, text.isascii()) != text:
         raise ValueError("the content is not what its digest says")
     return content
 

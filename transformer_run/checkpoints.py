@@ -39,7 +39,7 @@ from transformer_lib.weight_files import (
     sealed,
 )
 
-from .whole_files import whole
+from .whole_files import PART, whole
 
 CHECKPOINTS = "checkpoints"  # a folder in that of a run
 # Which weights of a run are used: those of the lowest validation perplexity, the newest, or the mean of the newest few.
@@ -236,7 +236,7 @@ class RunCheckpoints:
 
     def clean(self) -> None:
         """Remove what a killed run left half written. No other run may be writing here."""
-        for left in self.folder.glob("step-*.part"):
+        for left in self.folder.glob(f"step-*{PART}"):
             shutil.rmtree(left, ignore_errors=True)
 
     def _translator_digest(self) -> str | None:

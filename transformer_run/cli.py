@@ -1,6 +1,7 @@
 """The command line: train a translator, translate lines with it, evaluate it, export it."""
 
 import argparse
+import itertools
 import json
 import os
 import sys
@@ -42,10 +43,12 @@ def run_train(args: argparse.Namespace) -> None:
     resume = goes_on(args.translator, args.resume)
     config = _settings(args, resume)
     with process_group(args.device) as device, Run.open(args.translator, config, device, resume) as run:
-        for note in run.notes:
+        for note in itertools.chain(run.notes, run.base()):
             print(note, file=sys.stderr)
-        steps, num_steps = run.steps(args.minutes), config.training.num_steps
-        for record in (bar := progress_bar(steps, num_steps, "training", run.steps_done, run.is_first)):
+        steps, total, verb = run.steps(args.minutes), config.training.num_steps, "training"
+        if args.minutes:  # which end it, as a rule, before the steps
+            total, verb = None, f"training, at most {args.minutes:g} min"
+        for record in (bar := progress_bar(steps, total, verb, run.steps_done, run.is_first)):
             bar.set_postfix(run.metrics.shown(record.tokens_per_second), refresh=False)
         for line in run.summary():
             print(line, file=sys.stderr)
@@ -328,8 +331,9 @@ def _add_train(commands: Any, common: argparse.ArgumentParser) -> None:
     begun = f"go on with a finished translator, a folder or one of {', '.join(pretrained_names())}: its tokenizer, a "
     tuned = f"num_steps={FINE_TUNING.num_steps} rate_factor={FINE_TUNING.rate_factor}"
     begun += f"low rate ({tuned} warmup_steps={FINE_TUNING.warmup_steps})"
+    begun += ", patience 5; validated before the first step and every 20"
     learn.add_argument("--from", dest="begun_from", metavar="TRANSLATOR", help=begun)
-    paper = "base, the paper's, which needs a GPU"
+    paper = "base, the paper's, which needs a GPU; d_k=64 d_v=64 also where d_model is smaller"
     assigned: dict[str, Any] = {"nargs": "*", "action": "extend", "default": [], "metavar": "KEY=VALUE"}
     learn.add_argument("--model", **assigned, help=f"small, or fields of TransformerConfig (default: {paper})")
     steps = f"num_steps={RunConfig.training.num_steps} batch_tokens={RunConfig.training.batch_tokens}"

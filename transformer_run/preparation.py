@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from transformer_lib.data.batches import Ids, token_counts
 from transformer_lib.data.corpora import load_pairs
 from transformer_lib.data.encoded_pairs import EncodedPairs
 from transformer_lib.data.own_corpus import Corpus, Limits, Pair, Sides, TextPairs
-from transformer_lib.data.tokenizers import train_tokenizer
+from transformer_lib.data.tokenizers import SPECIALS, UNK_ID, WordTokenizer, train_tokenizer
 from transformer_lib.transformer import Transformer
 
 from .run_config import RunConfig
@@ -77,11 +77,14 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
 
     Raises:
         OSError: a full disk.
+        ValueError: what has the name of their folder is something else.
     """
     path, config = folder / ENCODED, translator.model.config
     text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
     of = hashlib.sha256(text.encode()).hexdigest()
     if not (path / SEAL).is_file() or (path / SEAL).read_bytes() != _seal(path, of):
+        if path.exists() and not (path / SEAL).exists():
+            raise ValueError(f"{path} holds no pairs of a run; move it away, or name another folder for the run")
         ids = (translator.encode([pair])[0] for pair in progress_bar(pairs, len(pairs), "encoding"))
         with whole(path) as part:
             part.mkdir()
@@ -119,12 +122,29 @@ def check_token_counts(
         raise ValueError(f"{which}, more than {name} = {limits[name]}; {remedy}")
 
 
-def lacking(pairs: Iterable[Pair], translator: Translator) -> list[str]:
-    """What the texts have that the translator's vocabulary lacks: in how many pairs, and the most frequent by name."""
-    found, counts = 0, Counter[str]()
-    for source, target in pairs:
-        unseen = [*translator.source_tokenizer.unseen(source), *translator.target_tokenizer.unseen(target)]
-        counts.update(unseen)
-        found += bool(unseen)
-    named = ", ".join(f"{sign!r} ({count})" for sign, count in counts.most_common(10))
-    return [f"{found:,} of these pairs have what the vocabulary lacks, read as <unk>: {named}"] if found else []
+def lacking(what: str, pairs: Iterable[Pair], ids: Iterable[tuple[Ids, Ids]], translator: Translator) -> Iterator[str]:
+    """What share of these texts the vocabulary lacks, and what it lacks in the most texts; nothing if it has all."""
+    tokenizers = translator.source_tokenizer, translator.target_tokenizer
+    by_words = isinstance(tokenizers[1], WordTokenizer)
+    total, lost, counts = 0, 0, Counter[str]()
+    for pair, both in zip(pairs, ids, strict=True):
+        for text, tokens, tokenizer in zip(pair, both, tokenizers, strict=True):
+            total += len(tokens) if by_words else len(text.replace(" ", ""))
+            if unknown := tokens.count(UNK_ID):
+                lost += unknown
+                counts.update(tokenizer.unseen(text))
+    if lost:
+        named = ", ".join(f"{sign!r} ({count})" for sign, count in counts.most_common(10))
+        share = f"{lost:,} of {total:,} {'words' if by_words else 'characters'} ({lost / total:.2%})"
+        yield f"it lacks {share} of the {what} texts, read as {SPECIALS[UNK_ID]}; in how many texts: {named}"
+
+
+def heads(config: TransformerConfig, is_new: bool) -> Iterator[str]:
+    """How wide the heads are; of a new model also what Marian's format needs, before the hours of training."""
+    each = config.d_k if config.d_k == config.d_v else f"d_k = {config.d_k}, d_v = {config.d_v}"
+    yield f"{config.num_heads} heads of {each} in a model of {config.d_model}"
+    width = config.d_model / config.num_heads
+    if is_new and not config.d_k == config.d_v == width:
+        fitting = f"--model … d_k={width:g} d_v={width:g}" if width.is_integer() else "num_heads that divide d_model"
+        needs = f"Marian needs heads of d_model / num_heads = {width:g}"
+        yield f"{needs}; for a translator to export there, start anew with {fitting}"

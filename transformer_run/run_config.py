@@ -1,6 +1,5 @@
 """The settings of a training run: its corpus, its model, its training and its checkpoints."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -15,12 +14,13 @@ from transformer_lib.config import (
     is_finite,
 )
 from transformer_lib.data.tokenizers import USUAL_SIZE, TokenizerKind
-from transformer_lib.weight_files import check_regular, parsed
+from transformer_lib.weight_files import check_regular, parsed, sealed, unsealed
 
 from .precision import Precision
 from .whole_files import write_file
 
 RUN_CONFIG = "training.json"  # in the folder of a run
+FORMAT = 1  # of that file; a change that older readers cannot follow raises it
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 MODELS = {  # by name: fields of TransformerConfig
     "base": {},
@@ -117,8 +117,8 @@ class RunConfig:
         return changed
 
     def write(self, folder: Path) -> None:
-        """Write training.json, whole or not at all."""
-        write_file(folder / RUN_CONFIG, json.dumps(asdict(self)))
+        """Write training.json, whole or not at all, with its format and a digest of itself."""
+        write_file(folder / RUN_CONFIG, sealed({"format": FORMAT, **asdict(self)}, True))
 
     @classmethod
     def read(cls, folder: Path) -> "RunConfig":
@@ -126,16 +126,24 @@ class RunConfig:
 
         Raises:
             FileNotFoundError: there is none.
-            ValueError: it is truncated or altered.
+            ValueError: it is truncated, altered or of a newer version; the message names a setting that is unknown.
         """
         path = folder / RUN_CONFIG
         try:
             check_regular(path)
-            content = parsed(path.read_text("utf-8"))
-            training = config_from_dict(TrainingConfig, content["training"])
-            return cls(**{**content, "training": training})
+            text = path.read_text("utf-8")
+            content = parsed(text)
+            if content.get("format", FORMAT) != FORMAT:
+                raise ValueError(f"format = {content['format']!r}, and this library reads {FORMAT}")
+            if unknown := content.keys() - {"format", "sha256", *(f.name for f in fields(cls))}:
+                raise ValueError(f"it has {', '.join(sorted(unknown))}, which this library does not know")
+            content["training"] = config_from_dict(TrainingConfig, content["training"])
+            config = cls(**{name: value for name, value in content.items() if name not in ("format", "sha256")})
+            if {"format", "sha256"} & content.keys():  # without them it was written before there were digests
+                unsealed(text)
+            return config
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} is truncated or altered: {error!r}") from error
+            raise ValueError(f"{path} is truncated, altered or of a newer version: {error!r}") from error
 
     def _flat(self) -> dict[str, Any]:
         # Every setting by its name, those of the model and of the training too, given or not.

@@ -18,16 +18,16 @@ from transformer_lib.data.batches import in_background, token_batches
 from transformer_lib.data.encoded_pairs import EncodedPairs
 from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus
 from transformer_lib.evaluation import perplexity
-from transformer_lib.training import DIVERGED, StepRecord, adam, epochs, train
+from transformer_lib.training import DIVERGED, StepRecord, adam, epochs, seeded, train
 from transformer_lib.transformer import count_parameters
 
 from .checkpoints import CHECKPOINTS, RunCheckpoints
 from .distributed import broadcast, processes, rank_0_first
 from .metrics import Metrics
 from .precision import chosen_precision, gradient_scaler
-from .preparation import ENCODED, check_token_counts, encode_once, lacking, new_translator, read_corpus
+from .preparation import ENCODED, check_token_counts, encode_once, heads, lacking, new_translator, read_corpus
 from .run_config import RunConfig
-from .translator import MODEL, Translator, run_checkpoints
+from .translator import MODEL, Translator, progress_bar, run_checkpoints
 from .update import Update
 
 LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
@@ -44,17 +44,17 @@ class Run:
     interrupted: Callable[[], bool]  # whether Ctrl-C came
 
     def __init__(self, folder: Path, config: RunConfig, device: str, resume: bool):
-        precision = chosen_precision(config.precision, torch.device(device))
         self.folder, self.device, self.is_first = folder, device, processes().rank == 0
-        self.config = replace(config, precision=precision)
         self.checkpoints = run_checkpoints(folder, config.keep_last)
-        training = self.config.training
-        with rank_0_first():  # it reads the texts; the others load what it has written
+        # Rank 0 reads the texts and chooses the precision; the others load what it has written.
+        with rank_0_first(), seeded(config.training.seed, torch.device(device)):
             pairs = None
             if self.is_first:
+                config = replace(config, precision=chosen_precision(config.precision, torch.device(device)))
                 pairs = read_corpus(config)
                 self.checkpoints.clean()
-            torch.manual_seed(training.seed)
+            self.config = config if self.is_first else RunConfig.read(folder)
+            training = self.config.training
             if pairs is None or resume:
                 self.translator = Translator.untrained(folder, device)
             elif config.begun_from:
@@ -63,7 +63,7 @@ class Run:
                 self.translator = new_translator(config, pairs)
             self.model = self.translator.model.to(device)
             self.optimizer = adam(self.model, training)
-            self.scaler = gradient_scaler(precision, torch.device(device))
+            self.scaler = gradient_scaler(self.config.precision, torch.device(device))
             self.steps_done, resumed = 0, list[str]()
             if resume:
                 self.steps_done, resumed = self.checkpoints.resume(self.model, self.optimizer, self.scaler)
@@ -74,7 +74,7 @@ class Run:
         self.train_ids = EncodedPairs(folder / ENCODED)
         self.saved = self.steps_done  # the step of the newest checkpoint
         # What there is to say before the first step; nothing of the ranks behind the first.
-        self.notes = [] if pairs is None else [*resumed, *self._described(pairs)]
+        self.notes = [] if pairs is None else [*resumed, *self._described(pairs, is_new=not resume)]
 
     @classmethod
     @contextmanager
@@ -92,13 +92,14 @@ class Run:
             run = cls(folder, config, device, resume)
             try:
                 writes = folder if run.is_first else None
-                with Metrics(writes, run.steps_done) as run.metrics, first_interrupt() as run.interrupted:
+                steps_done = run.steps_done if resume else -1  # not even what a killed start measured
+                with Metrics(writes, steps_done) as run.metrics, first_interrupt() as run.interrupted:
                     yield run
             except KeyboardInterrupt:
                 kept = f"at the checkpoint of step {run.saved}; --resume goes on"
-                raise KeyboardInterrupt(kept if run.saved else "before the first checkpoint") from None
+                raise KeyboardInterrupt(kept if run.has_kept else "before the first checkpoint") from None
             except FloatingPointError as error:
-                kept = f"the checkpoint of step {run.saved} is kept" if run.saved else "no checkpoint was written"
+                kept = f"the checkpoint of step {run.saved} is kept" if run.has_kept else "no checkpoint was written"
                 raise ValueError(f"{error}, in another folder; {kept}") from error
             except RuntimeError as error:
                 from torch._dynamo.exc import TorchDynamoException  # importing it takes a second
@@ -108,6 +109,27 @@ class Run:
                 why = str(error).strip().splitlines()[0]
                 needs = "it needs a C++ compiler, and folders without a space in their names"
                 raise ValueError(f"compile = True fails: {why}; {needs}, or train without it") from error
+
+    @property
+    def has_kept(self) -> bool:
+        """Whether there is a checkpoint to go on from."""
+        return bool(self.checkpoints.paths())
+
+    def base(self) -> Iterator[str]:
+        """Measure, once, the translator that the run begins with: it is the checkpoint of step 0, and may be the best.
+
+        Gives what there is to say of it: nothing in a run that begins with new weights, and in ranks behind the first.
+
+        Raises:
+            ValueError: its validation perplexity is no finite number.
+        """
+        if self.is_first and self.config.begun_from and not self.steps_done:
+            if not self.metrics.perplexities:
+                found = self.validate(None)
+                self.metrics.write({"step_num": 0, "val_perplexity": found})
+                self.save(0, found)
+            found = f"validation perplexity {self.metrics.perplexities[0]:.4f}"
+            yield f"before the first step {self.config.begun_from} has {found}"
 
     def steps(self, minutes: float | None = None) -> Iterator[StepRecord]:
         """Make the steps to come, with validations and checkpoints on the way; gives the record of each.
@@ -121,6 +143,7 @@ class Run:
             FloatingPointError: the loss or the perplexity is no finite number.
             KeyboardInterrupt: after Ctrl-C, with a checkpoint of the last step.
         """
+        list(self.base())
         training, done = self.config.training, self.steps_done
         stop_at = time.monotonic() + (math.inf if minutes is None else minutes * 60)
         if broadcast(self._patience_is_over(), self.device):  # it was killed after it stopped early
@@ -146,11 +169,19 @@ class Run:
         if self.interrupted() and self.saved < training.num_steps:
             raise KeyboardInterrupt
 
-    def validate(self, record: StepRecord) -> float:
-        """The perplexity on the held-out pairs. Raises FloatingPointError if it is no finite number."""
+    def validate(self, record: StepRecord | None) -> float:
+        """The perplexity on the held-out pairs after this step; None: before the first.
+
+        Raises:
+            FloatingPointError: it is no finite number after the step.
+            ValueError: it was none before the first.
+        """
         special = {name: getattr(self.model.config, name) for name in ("pad_id", "bos_id", "eos_id")}
         found = perplexity(self.model, token_batches(self.val_ids, self.config.training.batch_tokens, **special))
-        if not math.isfinite(found):
+        if record is None and not math.isfinite(found):
+            remedy = "begin with another translator, or with other validation pairs"
+            raise ValueError(f"{self.config.begun_from} has validation perplexity {found}; {remedy}")
+        if record and not math.isfinite(found):
             after = f"step {record.step_num} at rate {record.learning_rate:.3g}"
             raise FloatingPointError(f"{after} leaves validation perplexity {found}: {DIVERGED}")
         return found
@@ -173,7 +204,10 @@ class Run:
         reached = f"{self.folder} has made {step:,} of {num_steps:,} steps"
         if validated and (best := self.checkpoints.best()):  # it may have been taken away
             step = int(best.stem.removeprefix("step-"))
-            reached += f"; the best is step {step:,}, validation perplexity {min(validated):.4f}"
+            what = f"the best is step {step:,}"
+            if not step:
+                what = f"none better than before: the best is step 0, {self.config.begun_from} as it was"
+            reached += f"; {what}, validation perplexity {min(validated):.4f}"
         said.append(reached)
         if self.steps_done == num_steps:
             said.append("finished before; for more give a larger num_steps: --resume --training num_steps=")
@@ -193,7 +227,7 @@ class Run:
         check_token_counts("validation", pairs.held_out, val_ids, self.model.config, limit)
         return val_ids
 
-    def _described(self, pairs: Corpus) -> Iterator[str]:
+    def _described(self, pairs: Corpus, is_new: bool) -> Iterator[str]:
         """What the run trains, and on what."""
         counted = f"{len(pairs):,} pairs to train on, {len(pairs.held_out):,} for validation{pairs.report()}"
         drawn = isinstance(self.config.data, list) and not self.config.validation
@@ -201,8 +235,13 @@ class Run:
         if pairs.shared:
             shared = f"{pairs.shared:,} of the validation pairs are also trained on"
             yield f"{shared}, and are no test of what was learned; add --clean to leave them out of training"
-        if self.config.begun_from:
-            yield from lacking(pairs, self.translator)
+        tokenizers = {id(t): t for t in (self.translator.source_tokenizer, self.translator.target_tokenizer)}
+        yield f"vocabulary: {' and '.join(f'{len(t):,}' for t in tokenizers.values())} tokens"
+        if is_new:
+            yield from lacking("validation", pairs.held_out, self.val_ids, self.translator)
+            read = progress_bar(pairs, None, "comparing with the vocabulary")
+            yield from lacking("training", read, self.train_ids, self.translator)
+        yield from heads(self.model.config, is_new and not self.config.begun_from)
         parameters, kind = count_parameters(self.model), torch.device(self.device).type
         yield f"{parameters} parameters, {self.device}, {self.config.precision}, {self.steps_done} steps done"
         if kind == "cpu" and parameters > LARGE and not self.steps_done:

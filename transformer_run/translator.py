@@ -18,6 +18,7 @@ each checkpoint of a run holds that of its translator.json: what was altered or 
 import json
 import math
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -42,6 +43,7 @@ from .translation import hypotheses, source_ids, translate
 from .whole_files import whole, write_file
 
 DESCRIPTION, MODEL = "translator.json", "model.safetensors"
+NEW_MODEL = MODEL + ".new"  # until translator.json is that of these weights
 PRETRAINED = Path(__file__).parent / "pretrained"  # the packed translators that come with the package
 
 
@@ -101,9 +103,12 @@ class Translator:
     def _write(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
         if run_checkpoints(folder).paths():
             raise ValueError(f"{folder} is the folder of a run; name another one")
-        self.describe(folder, weights=digest(weights))
-        with whole(folder / MODEL) as part:
+        with suppress(OSError, ValueError):  # where a kill left the translator of before between two names
+            _weights_file(folder, description(folder).get("weights")).replace(folder / MODEL)
+        with whole(folder / NEW_MODEL) as part:
             save_file(weights, part)
+        self.describe(folder, weights=digest(weights))  # a kill before it leaves the old translator, after it the new
+        (folder / NEW_MODEL).replace(folder / MODEL)
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu", checkpoint: WhichWeights | None = None) -> "Translator":
@@ -111,8 +116,8 @@ class Translator:
 
         Args:
             folder: such as "translator", or one of `pretrained_names()`.
-            checkpoint: of a run; None: the best, or the latest of a run that was never validated. A packed folder has
-                one set of weights.
+            checkpoint: of a run; None: the best, or the latest of a run that was never validated. Step 0 may be the
+                best: the translator that `train --from` began with. A packed folder has one set of weights.
 
         Raises:
             FileNotFoundError: there is no translator.
@@ -122,7 +127,7 @@ class Translator:
             check_choice(WhichWeights, checkpoint=checkpoint)
         folder = find_folder(folder)
         sha256 = description(folder).get("weights")
-        packed = sha256 and _packed_weights(folder / MODEL, sha256)
+        packed = sha256 and _packed_weights(_weights_file(folder, sha256), sha256)
         checkpoints = run_checkpoints(folder)
         if not packed:
             checkpoints.last()  # there must be one
@@ -152,12 +157,15 @@ class Translator:
         except BaseException as error:  # the tokenizers library panics with exceptions that are no Exception
             raise _altered(folder / DESCRIPTION, repr(error)) from error
         # A weight takes at least one byte: too many for the files are refused before memory is allocated.
-        files = [folder / MODEL] if "weights" in described else run_checkpoints(folder).paths()
+        packed = described.get("weights")
+        files = [_weights_file(folder, packed)] if packed else run_checkpoints(folder).paths()
         sizes = ((path.stat().st_size, path) for path in files)
         weights, (room, largest) = count_parameters(config), max(sizes, default=(math.inf, None))  # as yet no weights
         if weights > room:
             raise _altered(folder / DESCRIPTION, f"its {weights:,} weights cannot be in {largest} of {room:,} bytes")
-        return cls(Transformer(config).to(device), source_tokenizer, target_tokenizer, *direction)
+        with torch.random.fork_rng([]):  # its first numbers are overwritten, and the caller's go on as before
+            model = Transformer(config).to(device)
+        return cls(model, source_tokenizer, target_tokenizer, *direction)
 
     def encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
         """Both sides of each pair as ids."""
@@ -326,6 +334,15 @@ def _tokenizer(saved: dict[str, Any], size: int) -> Tokenizer:
         raise ValueError("its tokenizer has tokens that are no text")
     tokenizer.encode("a")  # some rules fail here first
     return tokenizer
+
+
+def _weights_file(folder: Path, sha256: str | None) -> Path:
+    """model.safetensors, or the new one that a kill left beside it, if translator.json is already that of the new."""
+    new = folder / NEW_MODEL
+    with suppress(SafetensorError):
+        if new.is_file() and digest(load_file(new)) == sha256:
+            return new
+    return folder / MODEL
 
 
 def _packed_weights(path: Path, sha256: str) -> dict[str, torch.Tensor]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
+PART = ".transformer_lib.part"  # the end of a name that nobody else gives to a folder: one left by a kill is deleted
+
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
@@ -16,7 +18,7 @@ def whole(path: Path) -> Iterator[Path]:
     Raises:
         OSError: a full disk, a folder that cannot be written; what was there before is untouched.
     """
-    part = path.with_name(path.name + ".part")  # a folder: a killed save_file leaves a temporary file in it
+    part = path.with_name(path.name + PART)  # a folder: a killed save_file leaves a temporary file in it
     written = part / path.name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

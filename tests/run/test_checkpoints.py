@@ -21,6 +21,7 @@ from transformer_lib.training import adam, train
 from transformer_lib.weight_files import read_checkpoint
 from transformer_run import checkpoints, seals
 from transformer_run.checkpoints import RunCheckpoints, load_checkpoint, save_checkpoint
+from transformer_run.whole_files import PART
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
 SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4)
@@ -401,7 +402,7 @@ def test_links_are_not_followed_when_a_run_tidies_up(tmp_path):
     run.folder.mkdir()
     (run.folder / "step-000001.safetensors").symlink_to(tmp_path / "thesis")
     (run.folder / "step-000002.safetensors").symlink_to(tmp_path / "thesis" / "chapter")
-    (run.folder / "step-000004.safetensors.part").symlink_to(tmp_path / "thesis")
+    (run.folder / f"step-000004.safetensors{PART}").symlink_to(tmp_path / "thesis")
     run.save(*trained(), 3)
     with pytest.raises(OSError, match="step-000004"):
         run.save(*trained(), 4)
@@ -412,12 +413,13 @@ def test_links_are_not_followed_when_a_run_tidies_up(tmp_path):
 
 def test_cleaning_removes_what_a_kill_left_and_nothing_else(saved):
     folder = saved.parent
-    (folder / "step-000004.safetensors.part").mkdir()
-    shutil.copy(saved, folder / "step-000004.safetensors.part" / ".tmp")
-    for name in ("step-000003.safetensors.damaged", "notes"):
+    (folder / f"step-000004.safetensors{PART}").mkdir()
+    shutil.copy(saved, folder / f"step-000004.safetensors{PART}" / ".tmp")
+    kept = ["step-000003.safetensors.damaged", "notes", "step-by-step.part"]
+    for name in kept:
         shutil.copy(saved, folder / name)
     RunCheckpoints(folder).clean()
-    assert {p.name for p in folder.iterdir()} == {saved.name, "step-000003.safetensors.damaged", "notes"}
+    assert {p.name for p in folder.iterdir()} == {saved.name, *kept}
 
 
 # The average.
@@ -445,6 +447,14 @@ def test_the_average_is_the_mean_of_every_weight(tmp_path):
     for other in (*others, average_checkpoints(weights), average_checkpoints([*paths[:3], *weights[3:]])):
         assert other.keys() == mean.keys()
         assert all(torch.equal(other[name], weight) for name, weight in mean.items())
+
+
+def test_the_mean_of_integers_is_rounded_and_not_cut_off(tmp_path):
+    for i, values in enumerate(([1, 5, -1, 0], [2, 5, -2, 1], [2, 5, -2, 0])):
+        torch.save({"steps": torch.tensor(values), "seen": torch.tensor([i > 0])}, tmp_path / f"{i}.pt")
+    mean = average_checkpoints(sorted(tmp_path.iterdir()))
+    assert mean["steps"].tolist() == [2, 5, -2, 0]  # of 5/3, 5, -5/3, 1/3
+    assert mean["seen"].tolist() == [True]  # in two of three
 
 
 @pytest.mark.paper("ckpt-avg")

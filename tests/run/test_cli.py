@@ -22,8 +22,9 @@ from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
-from transformer_lib.weight_files import read_checkpoint
+from transformer_lib.weight_files import read_checkpoint, sealed
 from transformer_run import cli, preparation, training_run, translation
+from transformer_run.whole_files import PART
 
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
 TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de"]
@@ -48,7 +49,7 @@ def translator(few_numbers, tmp_path_factory):
 def configs(monkeypatch):
     """The settings of each run that the command line opens; no run makes a step."""
     found = []
-    idle = SimpleNamespace(notes=[], steps=lambda _: [], steps_done=0, is_first=False, summary=list)
+    idle = SimpleNamespace(notes=[], base=list, steps=lambda _: [], steps_done=0, is_first=False, summary=list)
     monkeypatch.setattr(cli.Run, "open", lambda _folder, config, *_: found.append(config) or nullcontext(idle))
     return found
 
@@ -183,7 +184,8 @@ def test_a_pipe_in_the_folder_of_a_run_is_not_waited_for(translator, tmp_path, c
 def test_a_folder_names_no_corpus_by_its_path(translator, tmp_path, refused):
     shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
     settings = json.loads((tmp_path / "training.json").read_text("utf-8"))
-    (tmp_path / "training.json").write_text(json.dumps(settings | {"data": "../../etc/passwd"}), "utf-8")
+    del settings["sha256"]
+    (tmp_path / "training.json").write_text(sealed(settings | {"data": "../../etc/passwd"}), "utf-8")
     assert "../../etc/passwd" in refused("evaluate", tmp_path)
 
 
@@ -201,7 +203,7 @@ def test_resuming_falls_back_to_the_newest_intact_checkpoint(tmp_path, capsys):
     (checkpoints / "step-000005.safetensors").write_bytes(b"")
     damaged = checkpoints / "step-000004.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"!")
-    (checkpoints / "step-000006.safetensors.part").mkdir()
+    (checkpoints / f"step-000006.safetensors{PART}").mkdir()
     assert run("train", tmp_path / "damaged", "--resume") == 0
     said = capsys.readouterr().err
     assert all(f"step-00000{step}.safetensors" in said for step in (3, 4, 5))
@@ -300,7 +302,7 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     def spied(steps, total, verb, *more):
         verbs.append(verb)
         bar = real(steps, total, verb, *more)
-        bar.mininterval = 0.0
+        bar.mininterval = bar.delay = 0.0
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
 
@@ -313,6 +315,12 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     assert f"loss={loss}, tokens/s={speed}, val_perplexity={perplexity}" in shown[-1]
     assert any("<00:0" in line for line in shown)  # the time left
     assert verbs == ["reading", "learning the vocabulary", "encoding", "training"]
+    shown.clear()
+    assert run("train", tmp_path / "timed", *TRAIN, *SMALL, *STEPS, "num_steps=6", "--minutes", 8) == 0
+    assert any("at most 8 min: 6it" in line for line in shown)
+    assert not any(
+        "<" in line for line in shown if "at most" in line
+    )  # the steps may never be made, so no time left is promised
 
 
 def test_a_disk_that_takes_no_more_records_is_a_clear_error(tmp_path, capsys, monkeypatch):

@@ -4,10 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+import torch
 
-from transformer_run.training_run import only_writer
+from transformer_lib import TrainingConfig
+from transformer_run import Translator, training_run
+from transformer_run.distributed import Processes
+from transformer_run.run_config import RunConfig
+from transformer_run.training_run import Run, only_writer
 
 HOLDER = """
 import sys
@@ -61,3 +67,49 @@ def test_the_hold_ends_with_a_killed_process(tmp_path):
         process.wait()
     with only_writer(tmp_path / "run"):
         pass
+
+
+TINY = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2, "d_k": 8, "d_v": 8}
+
+
+def tiny(**training):
+    settings = TrainingConfig(**{"num_steps": 4, "batch_tokens": 300, **training})
+    return RunConfig(source="en", target="de", model=TINY, training=settings, validate_every=2)
+
+
+def test_a_run_leaves_the_callers_random_numbers_as_they_were(tmp_path):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    with Run.open(tmp_path, tiny(num_steps=2), "cpu", resume=False) as run:
+        list(run.steps())
+    with Run.open(tmp_path, tiny(num_steps=3), "cpu", resume=True) as run:
+        list(run.steps())
+    Translator.load(tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_all_ranks_take_the_precision_that_rank_0_chose(tmp_path, monkeypatch):
+    monkeypatch.setattr(training_run, "chosen_precision", lambda *_: "bf16")
+    first = Run(tmp_path, tiny(precision="auto"), "cpu", resume=False)
+    assert RunConfig.read(tmp_path).training.precision == first.config.training.precision == "bf16"
+    monkeypatch.setattr(training_run, "chosen_precision", lambda *_: pytest.fail("rank 0 alone decides"))
+    monkeypatch.setattr(training_run, "processes", lambda: Processes(1, 2))
+    assert Run(tmp_path, tiny(precision="auto"), "cpu", resume=False).config.training.precision == "bf16"
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_no_checkpoint_holds_what_an_infinite_gradient_left(tmp_path, interrupted):
+    kept = {}
+
+    def spoil(run):
+        for _ in run.steps():
+            kept.update({name: weight.clone() for name, weight in run.model.state_dict().items()})
+            run.model.embedding.weight.register_hook(lambda gradient: gradient * float("inf"))
+            run.interrupted = lambda: interrupted
+
+    config = replace(tiny(), validate_every=1)
+    with pytest.raises(ValueError, match="step 2 .* gradient"), Run.open(tmp_path, config, "cpu", False) as run:
+        spoil(run)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000001.safetensors"]
+    saved = Translator.load(tmp_path).model.state_dict()
+    assert all(torch.equal(weight, kept[name]) for name, weight in saved.items())

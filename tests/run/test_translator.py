@@ -3,9 +3,12 @@
 import json
 import os
 import random
+import shutil
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -41,6 +44,50 @@ def test_a_packed_translator_reads_as_it_was_written(small, tmp_path):
     assert all(torch.equal(weight, expected[name]) for name, weight in read.model.state_dict().items())
     small.model.load_state_dict(expected)
     assert read.translate(SENTENCES) == small.translate(SENTENCES)
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing in the library handles it."""
+
+
+@pytest.mark.parametrize("write", ["save", "pack"])
+def test_a_kill_before_any_file_operation_leaves_the_old_translator_or_the_new_one(small, tmp_path, monkeypatch, write):
+    """A kill before the first, second, third ... of the calls that write, until a translator gets through."""
+    owners = [(Path, ("mkdir", "chmod", "replace", "write_text", "unlink")), (os, ("fsync", "open"))]
+    owners += [(shutil, ("rmtree",)), (translator, ("save_file",))]
+    left = 0  # operations before the kill
+
+    def dying(real):
+        def operation(*arguments, **options):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Killed
+            return real(*arguments, **options)
+
+        return operation
+
+    folder, tried = tmp_path / "small", 0
+    getattr(small, write)(folder)
+    for tried in range(100):
+        before = Translator.load(folder).model.state_dict()
+        integers = torch.randint(-127, 128, small.model.embedding.weight.shape)
+        integers[:, 0] = 127  # so 8 bits hold them all
+        small.model.embedding.weight.data.copy_(integers)
+        left = tried
+        with monkeypatch.context() as patch:
+            for owner, names in owners:
+                for name in names:
+                    patch.setattr(owner, name, dying(getattr(owner, name)))
+            with suppress(Killed):
+                getattr(small, write)(folder)
+        after = Translator.load(folder).model.state_dict()  # it is whole
+        is_new = torch.equal(after["embedding.weight"], small.model.embedding.weight)
+        assert is_new or all(torch.equal(weight, before[name]) for name, weight in after.items())
+        if left >= 0:
+            break
+    assert is_new
+    assert tried > 10
 
 
 def test_beam_and_alpha_reach_the_search(small, monkeypatch):

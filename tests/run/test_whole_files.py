@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from transformer_lib.weight_files import check_regular, digest, sealed, unsealed
+from transformer_run.whole_files import write_file
 
 CONTENT = {"step": 3, "rate": 1e-05, "word": 'fünf "犬"', "none": None, "list": [1, [2.5, True]]}
 
@@ -38,6 +39,17 @@ def test_any_single_altered_bit_of_the_text_is_noticed():
 def test_any_other_text_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         unsealed(text)
+
+
+def test_writing_deletes_no_folder_that_it_did_not_make(tmp_path):
+    mine = tmp_path / "notes.json.part" / "chapter"
+    mine.parent.mkdir()
+    mine.write_text("unique")
+    for text in ("old", "new"):
+        write_file(tmp_path / "notes.json", text)
+    assert mine.read_text() == "unique"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.json", "notes.json.part"]
+    assert (tmp_path / "notes.json").read_text() == "new"
 
 
 def test_the_digest_is_of_names_types_shapes_and_numbers():

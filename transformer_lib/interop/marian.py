@@ -164,16 +164,17 @@ def _marian_config(model: Transformer) -> Any:
 
 def _check_marian_has_it(config: TransformerConfig) -> None:
     width = config.d_model / config.num_heads
-    lacking = {
-        f"norm_order = {config.norm_order!r}": config.norm_order != "post",
-        f"final_norm = {config.final_norm}": config.norm_order == "post" and config.has_final_norm,
-        f"positions = {config.positions!r}": config.positions != "sinusoidal",
-        f"d_k = {config.d_k}, d_v = {config.d_v}": not config.d_k == config.d_v == width,
+    heads = f"d_k={width:g} d_v={width:g}" if width.is_integer() else "num_heads that divide d_model"
+    lacking = {  # what it has, whether Marian lacks it, and what to give instead
+        f"norm_order = {config.norm_order!r}": (config.norm_order != "post", "norm_order=post"),
+        f"final_norm = {config.final_norm}": (config.final_norm and config.norm_order == "post", "final_norm=false"),
+        f"positions = {config.positions!r}": (config.positions != "sinusoidal", "positions=sinusoidal"),
+        f"d_k = {config.d_k}, d_v = {config.d_v}": (not config.d_k == config.d_v == width, heads),
     }
-    named = [setting for setting, lacks in lacking.items() if lacks]
+    named = {setting: remedy for setting, (lacks, remedy) in lacking.items() if lacks}
     if named:
         has = f"post-norm, no final norm, sinusoids, heads of d_model / num_heads = {width:g}"
-        raise ValueError(f"{'; '.join(named)}: Marian has {has}")
+        raise ValueError(f"{'; '.join(named)}: Marian has {has}; train with --model … {' '.join(named.values())}")
 
 
 def _fill(hf: Any, model: Transformer) -> None:
