@@ -54,6 +54,7 @@ def make_translator(folder: Path, files: Path, train: str = TRAIN) -> dict[str, 
     """Train, or go on with it, and evaluate."""
     resume = " --resume" if (folder / "checkpoints").exists() else ""
     hypotheses = folder / "hypotheses.txt"
+    hypotheses.unlink(missing_ok=True)  # of an earlier call
     where = shlex.quote(str(folder.resolve()))
     output = f"--output {shlex.quote(str(hypotheses.resolve()))}"
     command(f"train {where} {train}{resume}", files)

@@ -104,21 +104,6 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Chrf:
     return Chrf(score, str(metric.get_signature()))
 
 
-class Ter(NamedTuple):
-    """Edits that turn hypotheses into references, per hundred words of these, and how they were counted."""
-
-    score: float  # from 0; less is better
-    signature: str
-
-
-def ter(hypotheses: Sequence[str], references: Sequence[str]) -> Ter:
-    """Insertions, deletions, substitutions and shifts of words, by sacreBLEU. Raises ValueError as bleu does."""
-    _check_lengths(hypotheses, references)
-    metric = import_sacrebleu().TER()
-    score = metric.corpus_score(list(hypotheses), [list(references)]).score
-    return Ter(score, str(metric.get_signature()))
-
-
 class Comparison(NamedTuple):
     """Two systems on the same sentences."""
 
@@ -146,15 +131,14 @@ def paired_bootstrap(
 
 
 def import_sacrebleu() -> Any:
-    """BLEU, CHRF, TER and PairedTest of sacreBLEU. Raises ImportError, which says how to install it."""
+    """BLEU, CHRF and PairedTest of sacreBLEU. Raises ImportError, which says how to install it."""
     try:
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
-        from sacrebleu.metrics.ter import TER
         from sacrebleu.significance import PairedTest
     except ImportError as error:
         raise ImportError("BLEU needs sacrebleu: pip install sacrebleu") from error
-    return SimpleNamespace(BLEU=BLEU, CHRF=CHRF, TER=TER, PairedTest=PairedTest)
+    return SimpleNamespace(BLEU=BLEU, CHRF=CHRF, PairedTest=PairedTest)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

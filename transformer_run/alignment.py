@@ -26,7 +26,7 @@ class AttentionMap:
     written: list[str]  # tokens that the decoder chose, in order
     weights: dict[str, Tensor]  # (heads, queries, keys), under the keys of record_attention
     # Pairs (source word, word of the translation), from 0: which source word each word looked at most, by the mean of
-    # the heads of the last cross-attention. Words are what white space separates.
+    # the heads of the last cross-attention. What a word is, Translator.attention says.
     alignment: list[tuple[int, int]]
 
     def plot(self, name: str | None = None) -> Any:

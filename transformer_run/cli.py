@@ -12,26 +12,35 @@ from typing import Any, TextIO, get_args
 
 import torch
 
-from transformer_lib.config import check_positive
+from transformer_lib.config import TransformerConfig, check_positive
 from transformer_lib.data.corpora import CORPORA, check_corpus, load_pairs
-from transformer_lib.data.own_corpus import Pair, TextPairs
+from transformer_lib.data.text_files import Pair, TextPairs
 from transformer_lib.decoding import Alpha, check_alpha
-from transformer_lib.evaluation import Bleu, chrf, ter
+from transformer_lib.evaluation import Bleu, chrf
 
 from .checkpoints import WhichWeights
 from .commands.export import add_export
-from .commands.translate import CONTROL, PAPERS_ALPHA, add_options, checked_alpha, loaded, run_translate
+from .commands.translate import (
+    CONTROL,
+    PAPERS_ALPHA,
+    add_options,
+    check_output,
+    checked_alpha,
+    loaded,
+    run_translate,
+    whole_file,
+)
 from .distributed import available_device, process_group
+from .languages import check_languages, named_language
 from .preparation import read_corpus
-from .run_config import FINE_TUNING, MODELS, RUN_CONFIG, RunConfig
+from .run_config import FINE_TUNING, MODELS, RUN_CONFIG, WATCHED, RunConfig
 from .training_run import Run, goes_on
 from .translator import Translator, description, find_folder, pretrained_names, progress_bar
 
 Settings = dict[str, Any]
-METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
-NO_LANGUAGES = {"", "txt", "text", "tsv", "csv"}  # endings of files
+METRICS = ("bleu", "chrf")
 FILES = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
-FILES += f".gz, UTF-8; or one of {', '.join(CORPORA)}"
+FILES += f"gzip, UTF-8; or one of {', '.join(CORPORA)}"
 SEVERAL: Settings = {"nargs": "+", "metavar": "FILE"}
 FOLDER: Settings = {"type": Path, "nargs": "?", "default": Path("translator")}
 USAGE = "%(prog)s [folder] [options]"  # by itself argparse would put the folder last, where --data takes it
@@ -42,6 +51,8 @@ def run_train(args: argparse.Namespace) -> None:
     """Train on a corpus and write the translator, its checkpoints and its metrics into a folder."""
     resume = goes_on(args.translator, args.resume)
     config = _settings(args, resume)
+    if os.environ.get("RANK", "0") == "0":  # torchrun's, before anything is read
+        print(f"{args.translator}: {config.source} to {config.target}", file=sys.stderr)
     with process_group(args.device) as device, Run.open(args.translator, config, device, resume) as run:
         for note in itertools.chain(run.notes, run.base()):
             print(note, file=sys.stderr)
@@ -64,6 +75,9 @@ def _settings(args: argparse.Namespace, resume: bool) -> RunConfig:
     settings = {name: getattr(args, name) for name in own if getattr(args, name) is not None}
     config = before.changed(settings, _model(args.model), _assignments(args.training))
     config = before.resumed(config) if resume else config
+    for files in (args.data, args.validation):
+        if isinstance(files, list):
+            check_languages(files, config.source, config.target)
     if not config.clean and (args.max_length is not None or args.max_ratio is not None):
         raise ValueError("--max-length and --max-ratio bound what cleaning leaves; add --clean, or leave them out")
     if args.vocabulary_size is not None and config.tokenizer != "bpe":
@@ -83,14 +97,18 @@ def _begin(args: argparse.Namespace) -> RunConfig:
     if args.model or args.tokenizer or args.vocabulary_size:
         raise ValueError(f"--model, --tokenizer and --vocabulary-size are those of {args.begun_from}; leave them out")
     base = description(find_folder(args.begun_from))
+    for side in ("source", "target"):
+        if (given := getattr(args, side)) not in (None, base[side]):
+            direction = f"{args.begun_from} translates {base['source']} to {base['target']}"
+            raise ValueError(f"--{side} {given}: {direction}; leave --source and --target out")
     return RunConfig.fine_tuning(args.begun_from, base["model"], base["source"], base["target"], args.data)
 
 
 def _name_languages(args: argparse.Namespace) -> None:
     """Take the languages that are not given from the files' endings, as in train.de train.en."""
-    endings = [Path(file.removesuffix(".gz")).suffix.removeprefix(".") for file in args.data]
-    if len(set(endings)) == 2 and not NO_LANGUAGES & {*endings}:
-        args.source, args.target = args.source or endings[0], args.target or endings[1]
+    if len(args.data) == 2:
+        source, target = map(named_language, args.data)
+        args.source, args.target = args.source or source, args.target or target
     if not (args.source and args.target):
         raise ValueError("name the languages of the files: --source fr --target cs (any names)")
 
@@ -100,10 +118,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if sys.stdout is None:
         raise ValueError("standard output is closed, and `evaluate` prints the scores there")
     alpha = checked_alpha(args)  # before anything is loaded
-    if args.output and not args.output.parent.is_dir():
-        raise ValueError(f"{args.output}: there is no folder {args.output.parent}")
-    if args.output and args.output.is_dir():
-        raise ValueError(f"{args.output} is a folder; name a file in it")
+    check_output(args.output)
     translator = loaded(args)
     pairs, name = _test_pairs(args, translator)
     scores = translator.score(pairs, args.beam_size, alpha, args.bleu_tokenize)
@@ -113,12 +128,13 @@ def run_evaluate(args: argparse.Namespace) -> None:
         if metric == "bleu":
             _print_bleu(scores.bleu, where)
         else:
-            found = {"chrf": chrf, "ter": ter}[metric](scores.hypotheses, scores.references)
-            print(f"{METRICS[metric]} = {found.score:.2f} {where}\nsignature = {found.signature}")
+            found = chrf(scores.hypotheses, scores.references)
+            print(f"chrF = {found.score:.2f} {where}\nsignature = {found.signature}")
     print(f"exact match = {100 * scores.exact_match:.1f} %")
     if args.output:
         lines = "".join(f"{line.translate(CONTROL)}\n" for line in scores.hypotheses)
-        args.output.write_text(lines, encoding="utf-8", newline="\n")
+        with whole_file(args.output) as part:
+            part.write_text(lines, encoding="utf-8", newline="\n")
 
 
 def _print_bleu(bleu: Bleu, where: str) -> None:
@@ -149,6 +165,7 @@ def _test_pairs(args: argparse.Namespace, translator: Translator) -> tuple[list[
     if args.split:
         raise ValueError(f"--split {args.split}: files have no splits; name the files to score on with --data")
     if config is None:
+        check_languages(data, translator.source, translator.target)
         return list(TextPairs(data)), " and ".join(data)
     return read_corpus(config).held_out, "its validation pairs"
 
@@ -171,7 +188,7 @@ def _paths(files: list[str]) -> list[str]:
             raise ValueError(f"{file}: there is no such file. {FOLDER_FIRST}")
         if not Path(file).is_file():
             raise ValueError(f"{file} is no regular file, and a corpus is read several times; write it to a file")
-    return [str(Path(file).resolve()) for file in files]  # a run may be resumed from another folder
+    return [str(Path(file).absolute()) for file in files]  # a run may be resumed from another folder
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -301,8 +318,8 @@ def _parser() -> argparse.ArgumentParser:
     judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
     judge.add_argument("--bleu-tokenize", help="sacreBLEU's: 13a, zh, char … (default: as the target's script needs)")
     metrics: Settings = {"nargs": "+", "choices": METRICS, "default": ["bleu"]}
-    judge.add_argument("--metrics", **metrics, help="sacreBLEU's; of TER, less is better (default: bleu)")
-    judge.add_argument("--output", type=Path, help="write the hypotheses to this file, one a line")
+    judge.add_argument("--metrics", **metrics, help="sacreBLEU's (default: bleu)")
+    judge.add_argument("--output", type=Path, help="write the hypotheses to this new file, one a line")
     judge.set_defaults(run=run_evaluate)
 
     add_export(commands, common, _test_pairs)
@@ -310,15 +327,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_train(commands: Any, common: argparse.ArgumentParser) -> None:
-    learn = commands.add_parser("train", parents=[common], usage=USAGE, help="train on a corpus and write the folder")
+    about = "train on a corpus and write the folder"
+    fields_at = f"All fields of --model and --training: python -m pydoc {TransformerConfig.__module__}"
+    learn = commands.add_parser("train", parents=[common], usage=USAGE, help=about, epilog=fields_at)
     learn.add_argument("--data", **SEVERAL, help=f"{FILES} (default: the run's; for a new one number_words)")
     learn.add_argument("translator", **FOLDER, help="the folder to write (default: translator)")
     learn.add_argument("--validation", **SEVERAL, help="likewise (default: a part of one's own files)")
-    languages = "default: of files as they end, train.de train.en; else"
+    languages = "default: as files end, train.de train.en or pt_BR; else"
     learn.add_argument("--source", help=f"language to translate from, any name for one's own files ({languages} de)")
     learn.add_argument("--target", help=f"language to translate to ({languages} en)")
     learn.add_argument(
-        "--clean", action="store_true", default=None, help="leave out pairs that look wrong; say how many"
+        "--clean", action="store_true", default=None, help="mend or leave out pairs that look wrong; say how many"
     )
     learn.add_argument("--max-length", type=int, help="with --clean: most characters on one side (default: 500)")
     learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
@@ -330,8 +349,8 @@ def _add_train(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     begun = f"go on with a finished translator, a folder or one of {', '.join(pretrained_names())}: its tokenizer, a "
     tuned = f"num_steps={FINE_TUNING.num_steps} rate_factor={FINE_TUNING.rate_factor}"
-    begun += f"low rate ({tuned} warmup_steps={FINE_TUNING.warmup_steps})"
-    begun += ", patience 5; validated before the first step and every 20"
+    begun += f"low rate ({tuned} warmup_steps={FINE_TUNING.warmup_steps}), "
+    begun += f"--validate-every {WATCHED['validate_every']} --patience {WATCHED['patience']}"
     learn.add_argument("--from", dest="begun_from", metavar="TRANSLATOR", help=begun)
     paper = "base, the paper's, which needs a GPU; d_k=64 d_v=64 also where d_model is smaller"
     assigned: dict[str, Any] = {"nargs": "*", "action": "extend", "default": [], "metavar": "KEY=VALUE"}

@@ -1,6 +1,5 @@
-"""The records of a run: a JSON line for each step in metrics.jsonl, and at its end the same as a table."""
+"""The records of a run: a JSON line for each step in metrics.jsonl."""
 
-import csv
 import io
 import json
 import os
@@ -9,9 +8,7 @@ from typing import Any
 
 from transformer_lib.weight_files import check_regular
 
-from .whole_files import write_file
-
-FILE, TABLE = "metrics.jsonl", "metrics.csv"
+FILE = "metrics.jsonl"
 
 
 class Metrics:
@@ -47,12 +44,9 @@ class Metrics:
     def __enter__(self) -> "Metrics":
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.file is None:
-            return
-        self.file.close()
-        if kind in (None, KeyboardInterrupt):
-            write_table(Path(self.file.name))
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
 
     def write(self, record: dict[str, Any]) -> None:
         """Add the record of a step, whose numbers are finite: training ends at any other.
@@ -88,17 +82,6 @@ class Metrics:
         self.last = record
         if "val_perplexity" in record:
             self.perplexities.append(record["val_perplexity"])
-
-
-def write_table(path: Path) -> None:
-    """Write the records of metrics.jsonl beside it as metrics.csv, which any spreadsheet opens."""
-    records = [json.loads(line) for line in io.BytesIO(path.read_bytes())]
-    names = list(dict.fromkeys(name for record in records for name in record))
-    text = io.StringIO(newline="")
-    table = csv.DictWriter(text, names, lineterminator="\n")
-    table.writeheader()
-    table.writerows(records)
-    write_file(path.with_name(TABLE), text.getvalue())
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from transformer_lib.config import TransformerConfig
 from transformer_lib.data.batches import Ids, token_counts
 from transformer_lib.data.corpora import load_pairs
-from transformer_lib.data.encoded_pairs import EncodedPairs
-from transformer_lib.data.own_corpus import Corpus, Limits, Pair, Sides, TextPairs
+from transformer_lib.data.text_files import Pair, TextPairs
 from transformer_lib.data.tokenizers import SPECIALS, UNK_ID, WordTokenizer, train_tokenizer
 from transformer_lib.transformer import Transformer
 
+from .encoded_pairs import EncodedPairs
+from .own_corpus import Corpus, Limits, Sides
 from .run_config import RunConfig
 from .translator import DESCRIPTION, Translator, progress_bar
 from .whole_files import whole

@@ -29,6 +29,7 @@ MODELS = {  # by name: fields of TransformerConfig
 # Of a finished translator on a few hundred other pairs: of rates four times as high and five times as low, the best.
 FINE_TUNING = TrainingConfig(num_steps=300, batch_tokens=1000, warmup_steps=100, rate_factor=0.05)
 OF_THE_UPDATE = ("precision", "r_drop", "compile")  # which --training takes, too
+WATCHED = {"validate_every": 20, "patience": 5}  # steps and validations: few pairs are soon learned by heart
 # What a resumed run may change: how far it goes, and what it keeps on the way.
 CHANGEABLE = ("num_steps", "validate_every", "keep_last", "patience")
 
@@ -88,7 +89,7 @@ class RunConfig:
         """The settings of a run that goes on with a finished translator's model."""
         model = {name: value for name, value in model.items() if name not in FIXED_BY_TOKENIZER}
         direction = {"source": source, "target": target, "data": data}
-        return cls(begun_from=begun_from, model=model, training=FINE_TUNING, validate_every=20, patience=5, **direction)
+        return cls(begun_from=begun_from, model=model, training=FINE_TUNING, **WATCHED, **direction)
 
     def model_config(self, vocabulary_size: int, **sizes: Any) -> TransformerConfig:
         """The model's configuration, for a vocabulary of this size."""

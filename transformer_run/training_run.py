@@ -15,15 +15,15 @@ import torch
 from filelock import FileLock, Timeout
 
 from transformer_lib.data.batches import in_background, token_batches
-from transformer_lib.data.encoded_pairs import EncodedPairs
-from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import DIVERGED, StepRecord, adam, epochs, seeded, train
 from transformer_lib.transformer import count_parameters
 
 from .checkpoints import CHECKPOINTS, RunCheckpoints
 from .distributed import broadcast, processes, rank_0_first
+from .encoded_pairs import EncodedPairs
 from .metrics import Metrics
+from .own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus
 from .precision import chosen_precision, gradient_scaler
 from .preparation import ENCODED, check_token_counts, encode_once, heads, lacking, new_translator, read_corpus
 from .run_config import RunConfig

@@ -208,6 +208,10 @@ class Translator:
     def attention(self, sentence: str, beam_size: int = 1, alpha: Alpha = 0.6) -> AttentionMap:
         """Translate one sentence and record where every head looked; in a notebook the map draws itself.
 
+        A word of its alignment is what white space separates in the text that the tokens stand for. That text is
+        normalized: a mark that is not seen is no word. The tokenizer spacy keeps its tokens apart, so each is a word:
+        "Komm mit!" has three.
+
         Raises:
             ValueError: a sentence without any token.
         """

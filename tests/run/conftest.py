@@ -14,7 +14,8 @@ def stdin(monkeypatch):
     """A function that makes these bytes the standard input, which is no terminal."""
 
     def given(content):
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(content), isatty=lambda: False))
+        buffer = io.BufferedReader(io.BytesIO(content))  # as a pipe has it
+        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=buffer, isatty=lambda: False))
 
     return given
 

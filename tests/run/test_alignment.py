@@ -8,6 +8,7 @@ from IPython.core.formatters import DisplayFormatter
 
 from transformer_lib import Transformer, beam_hypotheses, record_attention
 from transformer_lib.data import load_pairs
+from transformer_lib.data.tokenizers import train_tokenizer
 from transformer_run import Translator
 from transformer_run.alignment import word_alignment, word_numbers
 
@@ -96,6 +97,14 @@ def test_pieces_of_a_word_are_added_up():
     assert len(ids) > 4
     assert sorted(set(words)) == [0, 1, 2]
     assert words == sorted(words)
+
+
+def test_a_word_is_what_white_space_separates_in_the_text_of_the_tokens():
+    spacy = train_tokenizer("spacy", ["Komm mit!"] * 2, "de", 0)
+    assert word_numbers(spacy.encode("Komm mit!"), spacy) == [0, 1, 2]
+    pieces = Translator.load("tatoeba_de_en").source_tokenizer
+    for text in ("Ich \u200f komme\u00a0morgen.", "Ich komme morgen."):
+        assert sorted(set(word_numbers(pieces.encode(text), pieces))) == [0, 1, 2]
 
 
 @pytest.mark.usefixtures("unchecked")  # a check of shapes at each step would take most of the time

@@ -1,8 +1,8 @@
-import csv
 import io
 import json
 import math
 import os
+import pydoc
 import re
 import shutil
 import subprocess
@@ -69,9 +69,7 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = metrics_of(translator)
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
-    with (translator / "metrics.csv").open(encoding="utf-8", newline="") as table:
-        assert [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(table)] == lines
-    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl", "metrics.csv", "encoded", ".lock"}
+    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl", "encoded", ".lock"}
     assert {p.name for p in translator.iterdir()} == files
     paths = sorted((translator / "checkpoints").iterdir())
     assert [p.name for p in paths] == ["step-000003.safetensors", "step-000006.safetensors"]
@@ -441,6 +439,18 @@ def test_a_damaged_folder_is_refused(translator, tmp_path, name, content, messag
     assert message in refused("translate", tmp_path, "--checkpoint", "latest")
 
 
+def test_the_help_of_train_says_what_fine_tuning_sets_and_where_all_fields_stand(capsys):
+    with pytest.raises(SystemExit):
+        run("train", "--help")
+    said = " ".join(capsys.readouterr().out.split())
+    tuned = cli.RunConfig.fine_tuning("x", {}, "en", "de", ["a", "b"])
+    assert f"--validate-every {tuned.validate_every} --patience {tuned.patience}" in said
+    [module] = re.findall(r"python -m pydoc (\S+)", said)
+    explained = pydoc.render_doc(module)
+    assert "num_decoder_layers: None" in explained
+    assert "batch_tokens: upper limit" in explained
+
+
 def test_a_command_must_be_named(capsys):
     with pytest.raises(SystemExit):
         cli.main([])
@@ -505,8 +515,11 @@ def test_settings_given_twice_add_up_and_the_corpus_chooses_its_tokenizer(tmp_pa
     assert (configs[0].training.num_steps, configs[0].training.max_grad_norm) == (7, None)
 
 
-def test_hypotheses_are_not_written_to_a_folder(tmp_path, refused):
-    assert str(tmp_path) in refused("evaluate", "number_words_en_de", "--output", tmp_path)
+def test_hypotheses_take_the_place_of_nothing(tmp_path, refused):
+    (tmp_path / "out.txt").write_text("mine")
+    for output in (tmp_path, tmp_path / "out.txt", tmp_path / "nowhere" / "out.txt"):
+        assert str(output) in refused("evaluate", "number_words_en_de", "--output", output)
+    assert (tmp_path / "out.txt").read_text() == "mine"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full, as Linux has it")

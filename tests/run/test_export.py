@@ -150,7 +150,8 @@ def test_a_folder_translates_by_its_readme_without_us(to, name, odd, tmp_path):
 
 
 def test_eight_bits_say_what_they_cost_and_translate_alike(tmp_path, capsys):
-    folder, pairs = tmp_path / "out", two_files(tmp_path, [("Wie alt bist du?", "How old are you?")] * 3)
+    folder, pair = tmp_path / "out", ("Wie alt bist du?", "How old are you?")
+    pairs = two_files(tmp_path, [pair] * 3, ("x.de", "x.en"))
     assert export("tatoeba_de_en", folder, "--to", "ctranslate2", "--int8", "--data", *pairs) == 0
     assert re.search(r"[\d.]+ in float32, [\d.]+ in int8", capsys.readouterr().out)
     assert (folder / "model.bin").stat().st_size < 6_000_000

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transformer_lib.data import load_pairs, train_tokenizer
-from transformer_lib.data.normalization import normalized
-from transformer_lib.data.own_corpus import Corpus, Limits, TextPairs, letters
+from transformer_lib.data.normalization import letters, normalized
+from transformer_lib.data.text_files import TextPairs
+from transformer_run.own_corpus import Corpus, Limits
 from transformer_run.translator import Translator
 
 # Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors.

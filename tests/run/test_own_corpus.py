@@ -15,80 +15,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lib import reference
-from transformer_lib.data.encoded_pairs import EncodedPairs
+from transformer_lib.data.normalization import normalized
 from transformer_lib.data.number_words import number_pairs
-from transformer_lib.data.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, TextPairs, letters
+from transformer_lib.data.text_files import TextPairs
 from transformer_run import cli
+from transformer_run.encoded_pairs import EncodedPairs
+from transformer_run.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, letters
 from transformer_run.run_config import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
 STEPS = ["--vocabulary-size", 60, "--training", "batch_tokens=300", "warmup_steps=10", "num_steps=2"]
 LANGUAGES = ["--source", "fr", "--target", "x-roman"]
-
-
-def test_plain_packed_and_tab_separated_files_give_the_same_pairs(tmp_path):
-    plain = two_files(tmp_path, PAIRS)
-    packed = two_files(tmp_path, PAIRS, ("a.gz", "b.gz"))
-    mixed = [written(tmp_path, "a.txt", [s for s, _ in PAIRS], "\r\n", "utf-8-sig"), plain[1]]
-    columns = [written(tmp_path, name, [f" {s}\t{t} " for s, t in PAIRS]) for name in ("c.tsv", "c.tsv.gz")]
-    for files in (plain, packed, mixed, columns[:1], columns[1:]):
-        pairs = TextPairs(files)
-        assert list(pairs) == PAIRS
-        assert list(pairs) == PAIRS  # read anew
-    plain[1].write_text(plain[1].read_text("utf-8").removesuffix("\n"), "utf-8")
-    assert list(TextPairs(plain)) == PAIRS
-
-
-def test_only_a_line_feed_ends_a_line(tmp_path):
-    pairs = [("un\u2028deux\x85trois\rquatre", "jeden"), ("cinq", "pět")]
-    assert list(TextPairs(two_files(tmp_path, pairs))) == [("un deux trois quatre", "jeden"), pairs[1]]
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        (b"a\nb\nc\n", b"x\n", "line 2 of .*a.fr"),
-        (b"a\n", b"x\ny\nz", "line 2 of .*b.cs"),
-        (b"a\n\nc\n", b"x\ny\nz\n", "a.fr, line 2"),
-        (b"a\nb\n", b"x\n \t \n", "b.cs, line 2"),
-        (b"\xef\xbb\xbfab\xff\n", b"x\n", "a.fr, line 1, byte 6"),
-        (b"a\nb \xe9t\xe9\n", b"x\ny\n", "a.fr, line 2, byte 3"),
-        ("a\nb\n".encode("utf-16"), b"x\ny\n", "a.fr.* UTF-16"),
-        ("\ufeffa\n".encode("utf-16-be"), b"x\n", "a.fr.* UTF-16"),
-        ("a\nb\n".encode("utf-16-le"), b"x\ny\n", "a.fr, line 1.*UTF-16LE"),
-        (b"a\nb\0\n", b"x\ny\n", "a.fr, line 2.* tr "),
-        (gzip.compress(b"a\n", mtime=0), b"x\n", "a.fr.* gzip"),
-        (b"a\n", b"PK\x03\x04...", "b.cs.* zip"),
-        (b"\xfd7zXZ\x00\x00", b"x\n", "a.fr.* xz"),
-        (b"BZh91AY&SY", b"x\n", "a.fr.* bzip2"),
-        (b"\x28\xb5\x2f\xfd\x04", b"x\n", "a.fr.* zstd"),
-        (b"a\n", b"%PDF-1.7\n", "b.cs.* PDF"),
-        (b'<?xml version="1.0"?>\n', b"x\n", "a.fr.* XML"),
-        (b'<srcset setid="newstest2013">\n', b'<refset setid="newstest2013">\n', "a.fr.* SGML"),
-        (b"version https://git-lfs.github.com/spec/v1\n", b"x\n", "a.fr.* LFS"),
-        (b"a\rb\r", b"x\ny\n", "a.fr .*CR"),
-        (b"a\nb\n", b"x\ry", "b.cs .*CR"),
-        (b"a\tx\n\nc\td\n", None, "a.fr, line 2"),  # one file with both sides
-        (b"a\tx\nb\n", None, "a.fr, line 2.* tab"),
-        (b"a\tx\tby Ann\n", None, "a.fr, line 1.* cut "),
-        (b"a\tx\nb\t\n", None, "a.fr, line 2, target"),
-        (b"\tx\n", None, "a.fr, line 1, source"),
-    ],
-)
-def test_an_error_is_named_with_its_line_and_a_remedy(tmp_path, source, target, message):
-    files = {tmp_path / name: content for name, content in (("a.fr", source), ("b.cs", target)) if content is not None}
-    for file, content in files.items():
-        file.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
-        list(TextPairs([*files]))
-
-
-def test_damaged_packed_files_are_named(tmp_path):
-    whole = gzip.compress(b"a\tb\n" * 999)
-    for content in (whole[:-9], b"a\nb\n", whole[:12] + b"\xff\xff" + whole[14:]):
-        (tmp_path / "a.gz").write_bytes(content)
-        with pytest.raises(ValueError, match="a.gz"):
-            list(TextPairs([tmp_path / "a.gz"]))
 
 
 @pytest.mark.posix
@@ -165,21 +102,62 @@ def test_letters_keep_the_marks_that_make_another_word():
     assert letters("Thanks \u2764\ufe0f") == letters("thanks")  # a heart, as a picture
 
 
-SIDE = st.text("aA!7\u0939\u0948", max_size=4)
+SIDE = st.text("aA! 7\u0939\u0948\u4e2d", max_size=7).map(normalized)
 
 
 @given(st.lists(st.tuples(SIDE, SIDE), max_size=12), st.lists(st.tuples(SIDE, SIDE), min_size=1, max_size=3))
 @settings(max_examples=60, deadline=None)
 def test_cleaning_equals_the_loops(pairs, held_out):
     pairs = [*pairs, ("ok", "ok")]
-    faults = reference.faults_of_pairs(pairs, held_out, max_length=3, max_ratio=2)
+    faults = reference.faults_of_pairs(pairs, held_out, max_length=6, max_ratio=2)
     if all(faults):
         with pytest.raises(ValueError, match="pairs"):
-            Corpus(pairs, held_out, Limits(3, 2))
+            Corpus(pairs, held_out, Limits(6, 2))
         return
-    corpus = Corpus(pairs, held_out, Limits(3, 2))
+    corpus = Corpus(pairs, held_out, Limits(6, 2))
     assert list(corpus) == [pair for pair, fault in zip(pairs, faults, strict=True) if not fault]
     assert corpus.dropped == Counter(fault for fault in faults if fault)
+
+
+MARKED = [
+    ("Er sagt: &quot;Ja&quot;.", "He&#39;s saying &quot;yes&quot;."),
+    ("&lt;Auto&gt; &amp; Haus&#x21;", "car &amp; house!"),
+    ('<seg id="1">Das Haus ist alt.</seg>', '<seg id="1">The house isn&apos;t new.</seg>'),
+    ("AT&T; R&D &unknown; <b>ja</b> nein", "a < b > c"),
+]
+MENDED = [
+    ('Er sagt: "Ja".', 'He\'s saying "yes".'),
+    ("<Auto> & Haus!", "car & house!"),
+    ("Das Haus ist alt.", "The house isn't new."),
+    MARKED[3],
+]
+
+
+def test_cleaning_mends_what_other_formats_left_behind(tmp_path):
+    corpus = Corpus(TextPairs(two_files(tmp_path, MARKED), True), PAIRS, Limits(100, 9.0))
+    assert list(corpus) == list(corpus) == MENDED
+    assert corpus.mended == {"with character references": 3, "within a tag": 1}
+    assert "mended: 3 with character references, 1 within a tag" in corpus.report()
+    assert list(Corpus(TextPairs(two_files(tmp_path, MARKED)), PAIRS)) == MARKED
+    assert Corpus([("<p></p>", "<p> </p>"), *PAIRS], PAIRS[:1], Limits(100, 9.0)).dropped["empty"] == 1
+
+
+def test_cleaning_leaves_out_what_nobody_translated():
+    same = ["Das hat niemand übersetzt.", "我今天去学校了。", "วันนี้อากาศดีมาก"]
+    names = ["Coca-Cola", "Rio Grande", "東京大学", "https://example.org/a-long-address-that-stays-as-it-is"]
+    pairs = [*((text, text) for text in same), *((name, name) for name in names), *PAIRS]
+    corpus = Corpus(pairs, [("x", "y")], Limits(100, 9.0))
+    assert corpus.dropped == {"untranslated": 3}
+    assert "3 untranslated" in corpus.report()
+    assert list(corpus) == pairs[3:]
+    assert reference.faults_of_pairs(pairs, [("x", "y")], 100, 9.0) == [*["untranslated"] * 3, *[""] * 7]
+
+
+def test_a_column_of_numbers_is_named():
+    ids = [(str(1276 + i), target) for i, (_, target) in enumerate(PAIRS)]
+    assert "every source is a number" in Corpus(ids, PAIRS).report()
+    assert "every target is a number" in Corpus([(target, "0.98") for _, target in PAIRS], PAIRS).report()
+    assert "number" not in Corpus([*ids, PAIRS[0]], PAIRS).report()
 
 
 def test_a_digest_is_of_the_pairs_and_not_of_their_files(tmp_path):
@@ -338,7 +316,7 @@ def test_translate_names_what_the_vocabulary_lacks(capsys, stdin):
 def test_a_target_without_spaces_is_scored_by_its_script(tmp_path, monkeypatch, refused, printed):
     pairs = [("one", "阿拉伯联合酋长国"), ("two", "列支敦士登公国")]
     monkeypatch.setattr(cli.Translator, "translate", lambda *_: [target for _, target in pairs])
-    evaluate = ["evaluate", "number_words_en_de", "--data", *two_files(tmp_path, pairs)]
+    evaluate = ["evaluate", "number_words_en_de", "--data", *two_files(tmp_path, pairs, ("1.txt", "2.txt"))]
     said = printed(*evaluate)
     assert ["BLEU = 100.00" in said, "|tok:zh|" in said] == [True, True]
     said = printed(*evaluate, "--bleu-tokenize", "none")

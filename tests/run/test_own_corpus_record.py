@@ -9,7 +9,7 @@ import pytest
 from experiments import own_corpus
 from transformer_lib.data.corpora import data_folder
 from transformer_lib.data.number_words import number_pairs
-from transformer_lib.data.own_corpus import TextPairs
+from transformer_lib.data.text_files import TextPairs
 from transformer_lib.evaluation import bleu
 from workshop.lab.provenance import RESULTS
 

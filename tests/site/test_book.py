@@ -305,13 +305,14 @@ def test_a_recorded_result_names_its_origin():
         assert "dirty" not in recorded["commit"], path.name
 
 
-def test_the_readmes_example_runs(capsys):
+def test_the_readmes_examples_run(capsys):
     readme = (ROOT / "README.md").read_text("utf-8")
-    [example] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    exec(compile(example, "README.md", "exec"), {})
+    for example in re.findall(r"```python\n(.*?)```", readme, re.DOTALL):
+        exec(compile(example, "README.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0] == "63045632"  # the comment beside it says so
-    assert printed[1] == "torch.Size([2, 8, 2, 4])"
+    assert printed[0] == "['I read the book yesterday.']"
+    assert printed[1] == "63045632"  # the comment beside it says so
+    assert printed[2] == "torch.Size([2, 8, 2, 4])"
 
 
 @pytest.mark.slow
@@ -329,7 +330,9 @@ def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
     for given, whole_command in lines:
         command, read, files = whole_command.partition(" < ")
         typed = Path(files.split(" > ")[0]).read_bytes() if read else given.encode()
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(typed), isatty=lambda: False))
+        monkeypatch.setattr(
+            "sys.stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(typed)), isatty=lambda: False)
+        )
         more = small if command.startswith("train ") else ""
         assert cli.main(shlex.split(f"{command} --device cpu {more}")) == 0
     printed = capsys.readouterr().out

@@ -8,8 +8,9 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
+from .normalization import letters
 from .number_words import number_pairs
-from .own_corpus import TextPairs, columns, letters, lines
+from .text_files import TextPairs, columns, lines
 
 MULTI30K_URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"

@@ -1,6 +1,8 @@
 """One form for texts that a reader cannot tell apart."""
 
+import functools
 import re
+import sys
 import unicodedata
 
 # Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors; and what Unicode
@@ -27,3 +29,20 @@ def normalized(text: str) -> str:
         text = units.decode("utf-16-le", "replace")
         text = unicodedata.normalize("NFC", INVISIBLE.sub("", text))
     return " ".join(text.split())
+
+
+def letters(sentence: str) -> str:
+    """Its letters, with their marks, and digits, without case: "Hi." and "hi!" are one sentence.
+
+    Without any letter it is the sentence, normalized: "7 + 2" and "7 - 2" are two.
+    """
+    sentence = normalized(sentence)
+    kept = _other_signs().sub("", sentence.casefold())
+    return kept if any(map(str.isalpha, kept)) else sentence
+
+
+@functools.cache
+def _other_signs() -> re.Pattern[str]:
+    # In \w are no marks, such as the vowel signs of Hindi: without them, words of other sense would be one.
+    marks = "".join(sign for sign in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(sign) in ("Mn", "Mc"))
+    return re.compile(rf"[^\w{marks}]+|_+")

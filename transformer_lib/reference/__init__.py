@@ -28,7 +28,7 @@ from .since_then import rotate
 from .text_to_tensors import byte_pair_merges, byte_pair_pieces, join, padded_batch
 from .training import adam_step
 from .variations import maximum_path_length, restricted_attention, steps_to_reach
-from .your_own_corpus import faults_of_pairs, letters_of
+from .your_own_corpus import faults_of_pairs, letters_of, words_of
 
 __all__ = [
     "adam_step",
@@ -74,4 +74,5 @@ __all__ = [
     "steps_to_reach",
     "transformer",
     "tree_tokens",
+    "words_of",
 ]

@@ -21,6 +21,8 @@ def faults_of_pairs(pairs, held_out, max_length, max_ratio):
         fault = ""
         if source == "" or target == "":
             fault = "empty"
+        elif source == target and words_of(source) > 2:
+            fault = "untranslated"
         elif max(len(source), len(target)) > max_length:
             fault = "too long"
         else:
@@ -33,6 +35,16 @@ def faults_of_pairs(pairs, held_out, max_length, max_ratio):
                 fault = "shared with held-out pairs"
         faults.append(fault)
     return faults
+
+
+def words_of(sentence):
+    """How many words; three signs of a script without spaces count as a word more."""
+    unspaced = ("THAI", "LAO", "KHMER", "MYANMAR", "CJK", "HIRAGANA", "KATAKANA")
+    signs = 0
+    for sign in sentence:
+        if unicodedata.name(sign, "").startswith(unspaced):
+            signs += 1
+    return len(sentence.split()) + signs // 3
 
 
 def letters_of(sentence):

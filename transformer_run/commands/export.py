@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 
 from safetensors.torch import load_file
 
-from transformer_lib.data.own_corpus import Pair
+from transformer_lib.data.text_files import Pair
 from transformer_lib.evaluation import bleu
 
 from ..checkpoints import WhichWeights

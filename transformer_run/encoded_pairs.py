@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from .batches import Ids
+from transformer_lib.data.batches import Ids
 
 SIDES = ("source", "target")
 
