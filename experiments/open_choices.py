@@ -82,7 +82,7 @@ CHOICES = [
     Choice(
         "no length penalty",
         "transformer_run/translation.py",
-        "    batch_size: int = 64,\n    beam_size: int = 1,\n    alpha: Alpha = 0.6",
+        "    batch_size: int = 64,\n    beam_size: int = 1,\n    alpha: Alpha = PAPERS_ALPHA",
         "    batch_size: int = 64,\n    beam_size: int = 1,\n    alpha: Alpha = 0.0",
     ),
 ]

@@ -154,12 +154,11 @@ def translated(model: DecoderOnly, tokenizer: WordTokenizer, sentences: Sequence
 @torch.no_grad()
 def cache_bytes(library: ModuleType, model: Any) -> dict[str, int]:
     """Bytes of the keys and values that decoding keeps for one sentence, of its target and of its source."""
-    cache = import_module(f"{library.__name__}.cache").start_decoding(model, torch.full((1, CACHED), 5), limit=CACHED)
-    parts = {
-        "cache_bytes_target": [tensor for layer in cache.layers for tensor in (layer.key, layer.value)],
-        "cache_bytes_source": [tensor for layer in cache.layers for tensor in layer.memory],
-    }
-    return {name: sum(tensor.nbytes for tensor in tensors) for name, tensors in parts.items()}
+    cache = import_module(f"{library.__name__}.cache").start_decoding(model, torch.full((1, CACHED), 5), limit=1)
+    cache.next_logits(torch.full((1, 1), 5))
+    of_a_step = sum(kept[:, :, :1].nbytes for layer in cache.layers for kept in (layer.key, layer.value))
+    source = sum(kept.nbytes for layer in cache.layers for kept in layer.memory)
+    return {"cache_bytes_target": CACHED * of_a_step, "cache_bytes_source": source}
 
 
 def interval(values: list[float], base: list[float]) -> dict[str, float]:

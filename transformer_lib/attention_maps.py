@@ -85,6 +85,9 @@ def heads_removed(
 
         MultiHead = Σ_i head_i W_i^O, so W_i^O = 0 takes head i out
 
+    Until the block ends, the weights of the model are changed for every thread
+    that uses it. Another thread needs a copy of the model.
+
     Args:
         heads: a key of record_attention and the number of a head, from 0.
 

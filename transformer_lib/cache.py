@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -17,19 +18,21 @@ from .transformer import Decoder, Transformer
 class LayerCache:
     """The keys and values that a decoder layer has computed so far.
 
-    Those of the memory are computed once. Those of the target so far come step by step, into room allocated once.
+    Those of the memory are computed once. Those of the target so far come step by step, into room that doubles when it
+    is full: at first for 16 steps.
     """
 
-    def __init__(self, memory_key: HeadsKey, memory_value: HeadsValue, room: int):
-        batch, heads, _, d_k = memory_key.shape
+    def __init__(self, memory_key: HeadsKey, memory_value: HeadsValue):
         self.memory = (memory_key.contiguous(), memory_value.contiguous())  # every step reads them
-        self.key = memory_key.new_empty(batch, heads, room, d_k)
-        self.value = memory_key.new_empty(batch, heads, room, memory_value.size(-1))
+        self.key, self.value = memory_key[:, :, :0], memory_value[:, :, :0]
         self.length = 0
 
     def append(self, key: HeadsKey, value: HeadsValue) -> tuple[Tensor, Tensor]:
         """Append the new keys and values; return all so far."""
         start, self.length = self.length, self.length + key.size(2)
+        if self.length > self.key.size(2):
+            more = (0, 0, 0, max(start, 16 * key.size(2)))
+            self.key, self.value = F.pad(self.key, more), F.pad(self.value, more)
         self.key[:, :, start : self.length] = key
         self.value[:, :, start : self.length] = value
         return self.key[:, :, : self.length], self.value[:, :, : self.length]
@@ -62,20 +65,18 @@ def layer_step(
 class DecoderCache:
     """What stays from one decoding step to the next, and the step.
 
-    Each sentence has room for `beams` candidates side by side.
-
     Args:
         memory: of the source.
         limit: most steps.
     """
 
-    def __init__(self, model: Transformer, source: SourceIds, memory: Memory, limit: int, beams: int = 1):
+    def __init__(self, model: Transformer, source: SourceIds, memory: Memory, limit: int):
         self.model = model
         self.source_mask: CrossMask | None = padding_mask(source, model.config.pad_id)
         self.positions: Float[Tensor, "limit d_model"] = model.positions(memory.new_empty(1, limit, memory.size(-1)))
         self.decoder_layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
         attentions = [layer.cross_attention for layer in self.decoder_layers]
-        self.layers = [LayerCache(*a.keys_and_values(memory, memory), room=limit * beams) for a in attentions]
+        self.layers = [LayerCache(*a.keys_and_values(memory, memory)) for a in attentions]
         self.length = 0  # steps done
 
     def next_logits(
@@ -129,8 +130,8 @@ class Rereading:
         self.source, self.cells = self.source[rows], self.cells[rows]
 
 
-def start_decoding(model: Transformer, source: SourceIds, limit: int, beams: int = 1) -> DecoderCache | Rereading:
-    """Encode the source, and make room for `limit` steps of `beams` candidates each.
+def start_decoding(model: Transformer, source: SourceIds, limit: int) -> DecoderCache | Rereading:
+    """Encode the source, and be ready for at most `limit` steps.
 
     A step computes what `model(source, text)` does. It has no cache, and reads the text so far again, where a forward
     that the cache does not call is the reader's own or has a hook.
@@ -140,7 +141,7 @@ def start_decoding(model: Transformer, source: SourceIds, limit: int, beams: int
     """
     model = getattr(model, "_orig_mod", model)  # of a compiled model, the model
     if takes_cache(model):
-        return DecoderCache(model, source, model.encode(source), limit, beams)
+        return DecoderCache(model, source, model.encode(source), limit)
     return Rereading(model, source)
 
 

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
+import torch
+
 NormOrder = Literal["post", "pre"]
 Positions = Literal["sinusoidal", "learned"]
 Activation = Literal["relu", "gelu", "silu"]
 
 
 def _is_integer(value: object) -> bool:
-    # Integral also takes NumPy's integers and the symbolic sizes of torch.export.
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    # Integral also takes NumPy's integers. While torch.export traces a graph, a length is a SymInt.
+    return isinstance(value, numbers.Integral | torch.SymInt) and not isinstance(value, bool)
 
 
 def check_positive(**sizes: int) -> None:

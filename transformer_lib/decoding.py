@@ -19,6 +19,8 @@ from .transformer import Transformer, evaluation_mode, record_attention
 
 # Of the length penalty: the paper's exponent, or the score per token, log P / |Y|.
 Alpha = float | Literal["length"]
+EXTRA = 50  # tokens that a translation may have more than its source (section 6.1)
+PAPERS_ALPHA = 0.6  # section 6.1
 LARGEST_BEAM = 1024  # candidates; the memory of a mask grows with the square
 MAX_SOURCE_TOKENS = 1000  # of one sentence of a text; attention's memory grows with the square
 
@@ -77,13 +79,18 @@ def longest_source(config: TransformerConfig) -> int:
     return MAX_SOURCE_TOKENS
 
 
+def longest_output(config: TransformerConfig) -> int:
+    """The most tokens that are written for one sentence of a text: those of the longest source with `<eos>`, and 50."""
+    return longest_source(config) + 1 + EXTRA if config.positions == "sinusoidal" else config.max_positions
+
+
 def length_limits(model: Transformer, source: SourceIds, max_length: int | None) -> Int[Tensor, " batch"]:
     """The most tokens that each sentence may grow to: max_length, or its input's length + 50 (section 6.1)."""
     if max_length is not None:
         check_positive(max_length=max_length)
     if len(source) == 0:
         raise ValueError("source has no sentences: decoding needs at least one")
-    limits = (source != model.config.pad_id).sum(dim=-1) + 50
+    limits = (source != model.config.pad_id).sum(dim=-1) + EXTRA
     if max_length is not None:
         limits = torch.full_like(limits, max_length)
     if model.config.positions == "learned":
@@ -118,7 +125,7 @@ def check_alpha(alpha: Alpha) -> None:
     """Raise ValueError unless alpha is a number from 0 to 100, or "length"."""
     if alpha == "length" or (isinstance(alpha, numbers.Real) and 0 <= alpha <= 100):  # more would overflow
         return
-    wanted = "must be a number from 0 to 100, or 'length'; the paper's is 0.6"
+    wanted = f"must be a number from 0 to 100, or 'length'; the paper's is {PAPERS_ALPHA}"
     raise ValueError(f"alpha = {alpha!r} {wanted}")
 
 
@@ -140,7 +147,11 @@ def check_beam_size(beam_size: int) -> None:
 
 
 def beam_search(
-    model: Transformer, source: SourceIds, beam_size: int = 4, alpha: Alpha = 0.6, max_length: int | None = None
+    model: Transformer,
+    source: SourceIds,
+    beam_size: int = 4,
+    alpha: Alpha = PAPERS_ALPHA,
+    max_length: int | None = None,
 ) -> Int[Tensor, "batch generated"]:
     """The best hypothesis of `beam_hypotheses` for each sentence.
 
@@ -168,7 +179,7 @@ def beam_hypotheses(
     model: Transformer,
     source: SourceIds,
     beam_size: int = 4,
-    alpha: Alpha = 0.6,
+    alpha: Alpha = PAPERS_ALPHA,
     max_length: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The finished candidates of each sentence, at most beam_size, best first.
@@ -184,7 +195,7 @@ def beam_hypotheses(
     finished: list[list[Hypothesis]] = [[] for _ in source]
     with evaluation_mode(model):
         limits = length_limits(model, source, max_length)
-        cache = start_decoding(model, source, int(limits.max()), beam_size)
+        cache = start_decoding(model, source, int(limits.max()))
         beam = _Beam(model.config, limits, beam_size, next(model.parameters()).dtype)
         while len(beam.rows) > 0:
             newest = beam.tokens[:, :, -1]  # (open sentences, beam)

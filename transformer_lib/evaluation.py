@@ -96,10 +96,10 @@ class Chrf(NamedTuple):
     signature: str
 
 
-def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Chrf:
+def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool = False) -> Chrf:
     """F2 of the n-grams of 1 to 6 letters, over the corpus, by sacreBLEU. Raises ValueError as bleu does."""
     _check_lengths(hypotheses, references)
-    metric = import_sacrebleu().CHRF()
+    metric = import_sacrebleu().CHRF(lowercase=lowercase)
     score = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Chrf(score, str(metric.get_signature()))
 

@@ -15,14 +15,13 @@ import torch
 from transformer_lib.config import TransformerConfig, check_positive
 from transformer_lib.data.corpora import CORPORA, check_corpus, load_pairs
 from transformer_lib.data.text_files import Pair, TextPairs
-from transformer_lib.decoding import Alpha, check_alpha
+from transformer_lib.decoding import PAPERS_ALPHA, Alpha, check_alpha
 from transformer_lib.evaluation import Bleu, chrf
 
 from .checkpoints import WhichWeights
 from .commands.export import add_export
 from .commands.translate import (
     CONTROL,
-    PAPERS_ALPHA,
     add_options,
     check_output,
     checked_alpha,
@@ -39,6 +38,7 @@ from .translator import Translator, description, find_folder, pretrained_names, 
 
 Settings = dict[str, Any]
 METRICS = ("bleu", "chrf")
+OWN_WORDS = "\n(on the tokenizer's own words; not to be compared with scores on detokenized text)"
 FILES = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
 FILES += f"gzip, UTF-8; or one of {', '.join(CORPORA)}"
 SEVERAL: Settings = {"nargs": "+", "metavar": "FILE"}
@@ -118,35 +118,37 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if sys.stdout is None:
         raise ValueError("standard output is closed, and `evaluate` prints the scores there")
     alpha = checked_alpha(args)  # before anything is loaded
+    if args.bleu_tokenize and "bleu" not in args.metrics:
+        raise ValueError(f"--bleu-tokenize {args.bleu_tokenize}: no BLEU is asked for; add bleu to --metrics")
     check_output(args.output)
     translator = loaded(args)
     pairs, name = _test_pairs(args, translator)
     scores = translator.score(pairs, args.beam_size, alpha, args.bleu_tokenize)
     how = f"beam {args.beam_size}, alpha {alpha}" if args.beam_size > 1 else "greedy"
     where = f"on {name}, {translator.source} to {translator.target}, {how}"
+    tokenizer = translator.target_tokenizer
+    hint = OWN_WORDS if tokenizer.bleu_tokenization == "none" else ""
     for metric in dict.fromkeys(args.metrics):
         if metric == "bleu":
-            _print_bleu(scores.bleu, where)
+            _print_bleu(scores.bleu, where, hint)
         else:
-            found = chrf(scores.hypotheses, scores.references)
-            print(f"chrF = {found.score:.2f} {where}\nsignature = {found.signature}")
-    print(f"exact match = {100 * scores.exact_match:.1f} %")
+            found = chrf(scores.hypotheses, scores.references, lowercase=tokenizer.lowercase)
+            print(f"chrF = {found.score:.2f} {where}\nsignature = {found.signature}{hint}")
+    print(f"exact match = {100 * scores.exact_match:.1f} %{hint}")
     if args.output:
         lines = "".join(f"{line.translate(CONTROL)}\n" for line in scores.hypotheses)
         with whole_file(args.output) as part:
             part.write_text(lines, encoding="utf-8", newline="\n")
 
 
-def _print_bleu(bleu: Bleu, where: str) -> None:
+def _print_bleu(bleu: Bleu, where: str, hint: str) -> None:
     print(f"BLEU = {bleu.score:.2f} {where}")
     precisions = "/".join(f"{value:.1f}" for value in bleu.precisions)
     lengths = f"brevity penalty {bleu.brevity_penalty:.3f}, length ratio {bleu.length_ratio:.3f}"
     print(f"precisions = {precisions}, {lengths}")
-    print(f"signature = {bleu.signature}")
+    print(f"signature = {bleu.signature}{hint}")
     if not bleu.precisions[-1]:
         print("(no translation has four words, and BLEU counts runs of four: see exact match, or --bleu-tokenize char)")
-    if "|tok:none|" in bleu.signature:
-        print("(on the tokenizer's own words; not to be compared with scores on detokenized text)")
 
 
 def _test_pairs(args: argparse.Namespace, translator: Translator) -> tuple[list[Pair], str]:

@@ -11,6 +11,7 @@ from transformer_lib.data.batches import pad_rows
 from transformer_lib.data.tokenizers import Tokenizer
 from transformer_lib.decoding import (
     LARGEST_BEAM,
+    PAPERS_ALPHA,
     Alpha,
     Hypothesis,
     beam_hypotheses,
@@ -48,7 +49,7 @@ def translate(
     target_tokenizer: Tokenizer,
     batch_size: int = 64,
     beam_size: int = 1,
-    alpha: Alpha = 0.6,
+    alpha: Alpha = PAPERS_ALPHA,
     shown: Callable[[Iterator[Any]], Iterable[Any]] = iter,
 ) -> list[str]:
     """The best translation for each sentence, in the same order.

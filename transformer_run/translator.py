@@ -30,7 +30,7 @@ from safetensors.torch import load_file, save_file
 
 from transformer_lib.config import TransformerConfig, check_choice, check_positive, config_from_dict
 from transformer_lib.data.tokenizers import Tokenizer, load_tokenizer
-from transformer_lib.decoding import Alpha, hypothesis_attention
+from transformer_lib.decoding import PAPERS_ALPHA, Alpha, Hypothesis, hypothesis_attention
 from transformer_lib.evaluation import Bleu, bleu, bleu_tokenization, exact_match
 from transformer_lib.transformer import Transformer, count_parameters
 from transformer_lib.weight_files import check_regular, differing, digest, sealed, unsealed
@@ -176,7 +176,7 @@ class Translator:
         sentences: Sequence[str],
         progress: bool = False,
         beam_size: int = 1,
-        alpha: Alpha = 0.6,
+        alpha: Alpha = PAPERS_ALPHA,
         n_best: int | None = None,
         return_scores: bool = False,
     ) -> list[Any]:
@@ -184,8 +184,8 @@ class Translator:
 
         Args:
             alpha: of the beam's length penalty; "length" divides a score by the number of tokens.
-            n_best: a list of so many for each sentence, best first, in place of one; at most beam_size. A search that
-                found fewer gives fewer.
+            n_best: a list of so many texts for each sentence, no two alike, best first, in place of one; at most
+                beam_size. A search that found fewer gives fewer.
             return_scores: a Translation, which is (text, score), in place of each text.
 
         Raises:
@@ -197,15 +197,19 @@ class Translator:
         options: dict[str, Any] = {"beam_size": beam_size, "alpha": alpha, "shown": bar}
         if n_best is None and not return_scores:
             return translate(self.model, sentences, self.source_tokenizer, self.target_tokenizer, **options)
-        ranked = [
-            [Translation(self.target_tokenizer.decode(h.tokens), h.score) for h in found[: n_best or 1]]
-            for found in hypotheses(self.model, sentences, self.source_tokenizer, **options)
-        ]
-        ranked = [found or [Translation("", 0.0)] for found in ranked]
+        found = hypotheses(self.model, sentences, self.source_tokenizer, **options)
+        ranked = [self._texts(ranked)[: n_best or 1] or [Translation("", 0.0)] for ranked in found]
         kept = ranked if return_scores else [[translation.text for translation in found] for found in ranked]
         return kept if n_best else [found[0] for found in kept]
 
-    def attention(self, sentence: str, beam_size: int = 1, alpha: Alpha = 0.6) -> AttentionMap:
+    def _texts(self, ranked: list[Hypothesis]) -> list[Translation]:
+        """Their texts; of hypotheses that are one text in different tokens the first."""
+        scores: dict[str, float] = {}
+        for hypothesis in ranked:
+            scores.setdefault(self.target_tokenizer.decode(hypothesis.tokens), hypothesis.score)
+        return [Translation(*text) for text in scores.items()]
+
+    def attention(self, sentence: str, beam_size: int = 1, alpha: Alpha = PAPERS_ALPHA) -> AttentionMap:
         """Translate one sentence and record where every head looked; in a notebook the map draws itself.
 
         A word of its alignment is what white space separates in the text that the tokens stand for. That text is
@@ -236,20 +240,27 @@ class Translator:
         )
 
     def score(
-        self, pairs: list[tuple[str, str]], beam_size: int = 1, alpha: Alpha = 0.6, tokenization: str | None = None
+        self,
+        pairs: list[tuple[str, str]],
+        beam_size: int = 1,
+        alpha: Alpha = PAPERS_ALPHA,
+        tokenization: str | None = None,
+        engine: Any = None,
     ) -> "Scores":
         """Translate the sources and compare with the targets, as far as the tokenizer keeps them.
 
         Args:
             beam_size, alpha: as translate has them.
             tokenization: sacreBLEU's; None: as the script of the targets needs it, or the tokenizer.
+            engine: what translates, such as `Engine(translator, int8=True)`; None: this translator, with a bar.
         """
         tokenizer = self.target_tokenizer
         references = [tokenizer.normalize(target) for _, target in pairs]
         if tokenization is None and (tokenization := bleu_tokenization(references)) == "13a":
             tokenization = tokenizer.bleu_tokenization
         bleu(["a"], ["a"], tokenize=tokenization)  # what it refuses, it refuses before the long work
-        hypotheses = self.translate([source for source, _ in pairs], True, beam_size, alpha)
+        translated = engine.translate if engine else partial(self.translate, progress=True)
+        hypotheses = translated([source for source, _ in pairs], beam_size=beam_size, alpha=alpha)
         score = bleu(hypotheses, references, tokenizer.lowercase, tokenization)
         return Scores(score, exact_match(hypotheses, references), hypotheses, references)
 

@@ -32,3 +32,18 @@ def test_sentences_may_leave_a_cache():
     cache.keep(stay)
     logits = cache.next_logits(target_input[stay, 1:2])
     torch.testing.assert_close(logits[:, 0], expected[stay, 1])
+
+
+@torch.no_grad()
+def test_the_room_grows_with_the_sentence():
+    m = model().eval()
+    target_input = torch.randint(3, 11, (3, 40))
+    expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
+    cache, stay = start_decoding(m, SOURCE, limit=1000), torch.tensor([True, False, True])
+    for step in range(40):
+        logits = cache.next_logits(target_input[:, step : step + 1])
+        torch.testing.assert_close(logits[:, 0], expected[:, step])
+        assert step < cache.layers[0].key.size(2) == cache.layers[0].value.size(2) <= max(16, 2 * step)
+        if step == 20:
+            cache.keep(stay)
+            target_input, expected = target_input[stay], expected[stay]

@@ -99,6 +99,9 @@ def test_chrf_equals_the_formula_worked_by_hand():
     assert score == pytest.approx(100 * 5 * precision * recall / (4 * precision + recall), rel=1e-6)
     assert signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
     assert chrf(["a b c"], ["abc"]).score == 100  # blanks do not count
+    assert "|case:mixed|" in signature
+    assert "|case:lc|" in chrf(["abc"], ["ABC"], lowercase=True).signature
+    assert chrf(["abc"], ["ABC"], lowercase=True).score == 100
 
 
 def test_a_paired_bootstrap_tells_a_real_gain_from_chance():

@@ -62,6 +62,20 @@ def test_several_translations_come_best_first(numbers):
             numbers.translate(SENTENCES, beam_size=4, n_best=n_best)
 
 
+@pytest.mark.slow
+def test_of_equal_texts_the_best_is_kept():
+    translator, line = Translator.load("tatoeba_de_en"), "Mein Vater ist Lehrer."
+    [found] = translator.translate([line], beam_size=5, n_best=5, return_scores=True)
+    source = torch.tensor([[*translator.source_tokenizer.encode(line), translator.model.config.eos_id]])
+    [ranked] = beam_hypotheses(translator.model, source, 5)
+    texts = [translator.target_tokenizer.decode(hypothesis.tokens) for hypothesis in ranked]
+    assert len(set(texts)) < len(texts) == 5  # one text in different tokens
+    assert [text for text, _ in found] == list(dict.fromkeys(texts))
+    for text, score in found:
+        assert score == pytest.approx(ranked[texts.index(text)].score, rel=1e-4)
+    assert translator.translate([line], beam_size=5, n_best=2) == [list(dict.fromkeys(texts))[:2]]
+
+
 def test_the_map_has_the_weights_of_the_forward_pass_beside_its_tokens(numbers):
     found = numbers.attention("forty seven")
     assert found.source == ["forty", "seven", "<eos>"]

@@ -19,8 +19,9 @@ import torch
 from command_line import run, two_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_translators import LARGER, SMALL, random_translator, trained_translator, words, young_translator
 
-from transformer_lib import Transformer, TransformerConfig, record_attention
+from transformer_lib import record_attention
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import SPECIALS, Vocabulary, WordTokenizer
 from transformer_lib.interop import from_marian, to_marian
@@ -35,8 +36,6 @@ RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
 GERMAN = ["Wie alt bist du?", "", "Das ist <eos> kein <pad> Ende. 🙂", "▁unter▁strichen", "Sie schläft,  glaube ich."]
 ODD = ["", " ", "a\x1cb\u00a0c", "<eos> x<pad> <unk>", "ÄPFEL ΣΑΣ İ", "forty-seven", "日本 🙂", "▁a ▁"]
 WITHOUT_US = "import sys; sys.modules.update(torch=None, transformer_lib=None)\n"
-SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 4, "d_v": 4}
-LARGER = {"num_layers": 2, "num_decoder_layers": 1, "d_model": 12, "d_ff": 5, "num_heads": 3, "d_k": 4, "d_v": 4}
 # Every field that changes the function, none of them alone.
 CONFIGS = [
     {**LARGER, "d_k": 3, "d_v": 5, "attention_bias": True},
@@ -48,22 +47,6 @@ CONFIGS = [
     {**LARGER, "final_norm": True, "positions": "learned", "max_positions": 9, "activation": "silu"},
     {**LARGER, "tied_output": False, "source_vocabulary_size": 15, "attention_bias": True},
 ]
-
-
-def words(size, **settings):
-    return WordTokenizer(Vocabulary([*SPECIALS, *(f"w{i}" for i in range(4, size))]), **settings)
-
-
-@torch.no_grad()
-def random_translator(**config):
-    """A translator of words whose gains and biases are random, too: at 1 and 0 a mistake would not show."""
-    model = Transformer(TransformerConfig(vocabulary_size=19, p_drop=0.0, **config)).eval()
-    for name, parameter in model.named_parameters():
-        centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-        parameter.normal_(centre, 0.3 if parameter.dim() == 1 else parameter.size(-1) ** -0.5)
-    target = words(19)
-    source = words(config["source_vocabulary_size"]) if config.get("source_vocabulary_size") else target
-    return Translator(model, source, target, "de", "en")
 
 
 def log_probabilities(model, source, target):
@@ -149,13 +132,76 @@ def test_a_folder_translates_by_its_readme_without_us(to, name, odd, tmp_path):
     assert found == Translator.load(name).translate(lines)
 
 
-def test_eight_bits_say_what_they_cost_and_translate_alike(tmp_path, capsys):
+def test_eight_bits_translate_alike_in_a_quarter_of_the_size(tmp_path):
     folder, pair = tmp_path / "out", ("Wie alt bist du?", "How old are you?")
-    pairs = two_files(tmp_path, [pair] * 3, ("x.de", "x.en"))
+    pairs = two_files(tmp_path, [pair], ("x.de", "x.en"))
     assert export("tatoeba_de_en", folder, "--to", "ctranslate2", "--int8", "--data", *pairs) == 0
-    assert re.search(r"[\d.]+ in float32, [\d.]+ in int8", capsys.readouterr().out)
     assert (folder / "model.bin").stat().st_size < 6_000_000
     assert translated_by(sys.executable, WITHOUT_US + code_of(folder), folder, GERMAN[:1]) == ["How old are you?"]
+
+
+@pytest.fixture(scope="module")
+def young():
+    return young_translator()
+
+
+@pytest.fixture(scope="module")
+def test_pairs():
+    return load_pairs("number_words", "test", "en", "de")[:200]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["ctranslate2", "onnx", pytest.param("marian", marks=pytest.mark.deep)])
+def test_a_folder_ends_where_the_library_ends(to, young, test_pairs, tmp_path):
+    folder = tmp_path / "out"
+    long, odd = "one hundred and " * 500, ["", " ", "\u200b", "<eos> <bos> five"]
+    lines = [*odd, long, *(source for source, _ in test_pairs)]
+    with pytest.warns(UserWarning, match="1000 are read"):
+        expected = young.translate(lines)
+    counts = [sum(map(len, map(young.target_tokenizer.encode, text.split("<unk>")))) for text in expected]
+    assert max(counts) > 55  # some go on to their limit
+    assert sum("<unk>" in text for text in expected) > 50
+    young.save(tmp_path / "young")
+    assert export(tmp_path / "young", folder, "--to", to) == 0
+    assert "1000" in (folder / "README.md").read_text("utf-8").partition("```\n\n")[2]
+    assert translated_by(sys.executable, code_of(folder), folder, lines) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["ctranslate2", "onnx"])
+def test_a_folder_reads_and_writes_no_more_than_learned_positions_allow(to, tmp_path):
+    translator, lines = random_translator(**SMALL, positions="learned", max_positions=6), ["w4 w5 w6 " * 9, "w7", ""]
+    with pytest.warns(UserWarning, match="5 are read"):
+        expected = translator.translate(lines)
+    translator.save(tmp_path / "learned")
+    assert export(tmp_path / "learned", tmp_path / "out", "--to", to) == 0
+    assert translated_by(sys.executable, code_of(tmp_path / "out"), tmp_path / "out", lines) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", [("ctranslate2", "--int8"), ("page",)])
+def test_eight_bits_say_what_they_cost(to, young, test_pairs, tmp_path, printed):
+    young.save(tmp_path / "young")
+    given = ["--data", *two_files(tmp_path, test_pairs)]
+    evaluated = printed("evaluate", tmp_path / "young", *given)
+    said = printed("export", tmp_path / "young", tmp_path / "out", "--to", *to, *given)
+    whole, rounded = map(float, re.search(r"([\d.]+) in float32, ([\d.]+) in 8 bits", said).groups())
+    assert f"BLEU = {whole:.2f} " in evaluated
+    assert whole > 1
+    assert rounded == pytest.approx(whole, abs=0.5)
+
+
+@pytest.mark.slow
+def test_eight_bits_are_judged_in_the_script_of_the_targets(tmp_path, printed):
+    pairs = [
+        ("one", "我今天去学校了。"),
+        ("two", "她喜欢喝茶。"),
+        ("three", "他们住在上海。"),
+        ("four", "这本书很有趣。"),
+    ]
+    trained_translator(pairs, 100, vocabulary_size=None).save(tmp_path / "zh")
+    given = ["--to", "ctranslate2", "--int8", "--data", *two_files(tmp_path, pairs)]
+    assert "100.00 in float32, 100.00 in 8 bits" in printed("export", tmp_path / "zh", tmp_path / "out", *given)
 
 
 def translated_by(python, code, folder, lines):
@@ -228,6 +274,20 @@ def test_a_folder_that_is_there_and_an_unknown_format_are_refused(tmp_path, refu
     with pytest.raises(SystemExit):
         export("number_words_en_de", tmp_path / "new", "--to", "gguf")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("to", ["ctranslate2", "page"])
+def test_what_came_into_being_while_the_translator_was_read_is_left_alone(to, tmp_path, monkeypatch, refused):
+    out, load = tmp_path / "out", Translator.load
+
+    def loading(*arguments):
+        out.mkdir()
+        (out / "thesis.txt").write_text("mine", "utf-8")
+        return load(*arguments)
+
+    monkeypatch.setattr(Translator, "load", loading)
+    assert "out" in refused("export", "number_words_en_de", out, "--to", to)
+    assert (out / "thesis.txt").read_text("utf-8") == "mine"
 
 
 # The same fields in two graphs: an export takes seconds.

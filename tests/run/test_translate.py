@@ -2,11 +2,13 @@
 
 import gzip
 import os
+from dataclasses import replace
 
 import pytest
 import sacrebleu
 from command_line import run, written
 
+from transformer_lib.data import WordTokenizer
 from transformer_run import Translator, lines
 
 SENTENCES = ["forty seven", "", "two thousand and six"]
@@ -138,3 +140,21 @@ def test_each_metric_comes_with_its_signature(tmp_path, printed):
     assert f"chrF = {sacrebleu.corpus_chrf(hypotheses, references).score:.2f} " in out
     assert out.count("signature = ") == 2
     assert "BLEU" not in printed("evaluate", "number_words_en_de", *given, "--metrics", "chrf")
+
+
+def test_each_metric_says_what_words_it_is_of(tmp_path, printed, refused):
+    hint, given = "own words", ["--data", written(tmp_path, "pairs.tsv", ["forty seven\tsieben vierzig"])]
+    out = printed("evaluate", "number_words_en_de", *given, "--metrics", "bleu", "chrf")
+    assert out.count(hint) == 3  # the third is exact match
+    given += ["--metrics", "chrf", "--bleu-tokenize", "zh"]
+    assert "--bleu-tokenize" in refused("evaluate", "number_words_en_de", *given)
+
+
+def test_chrf_of_a_translator_without_capitals_says_so(numbers, tmp_path, printed):
+    sides = numbers.source_tokenizer.vocabulary, numbers.target_tokenizer.vocabulary
+    lower = [WordTokenizer(vocabulary, lowercase=True) for vocabulary in sides]
+    replace(numbers, source_tokenizer=lower[0], target_tokenizer=lower[1]).save(tmp_path / "lower")
+    given = ["--data", written(tmp_path, "pairs.tsv", ["Forty seven\tSieben und vierzig"])]
+    out = printed("evaluate", tmp_path / "lower", *given, "--metrics", "chrf")
+    assert "chrF = 100.00 " in out
+    assert "|case:lc|" in out

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import TransformerConfig
-from ..decoding import longest_source
+from ..decoding import longest_output
 from ..positional_encoding import sinusoids
 from ..transformer import Transformer
 from .conversion import converted
@@ -126,11 +126,12 @@ def to_marian(model: Transformer) -> nn.Module:
 
     _check_marian_has_it(model.config)
     settings = _marian_config(model)
-    hf: Any = transformers.MarianMTModel(settings).eval()
+    with torch.random.fork_rng(devices=[]):  # It draws random weights first.
+        hf: Any = transformers.MarianMTModel(settings).eval()
     names = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_start_token_id")
-    ids = {name: getattr(settings, name) for name in names}
+    search = {name: getattr(settings, name) for name in names} | {"max_new_tokens": longest_output(model.config)}
     never = [[model.config.pad_id]]  # no word of the language
-    hf.generation_config = transformers.GenerationConfig(max_new_tokens=256, bad_words_ids=never, **ids)
+    hf.generation_config = transformers.GenerationConfig(bad_words_ids=never, **search)
     _fill(hf, model)
     return hf
 
@@ -144,7 +145,7 @@ def _marian_config(model: Transformer) -> Any:
         decoder_vocab_size=config.vocabulary_size,
         share_encoder_decoder_embeddings=config.source_vocabulary_size is None,
         tie_word_embeddings=config.tied_output,
-        max_position_embeddings=longest_source(config) + 51,  # <eos>, and 50 tokens more than the source
+        max_position_embeddings=longest_output(config),
         d_model=config.d_model,
         encoder_layers=config.num_layers,
         decoder_layers=config.decoder_layers,

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, get_args
 from safetensors.torch import load_file
 
 from transformer_lib.data.text_files import Pair
-from transformer_lib.evaluation import bleu
 
 from ..checkpoints import WhichWeights
 from ..export.ctranslate2 import Engine
@@ -45,9 +44,9 @@ def add_export(commands: Any, common: argparse.ArgumentParser, test_pairs: TestP
     parser.add_argument("output", type=Path, help="what to write; nothing of this name may be there")
     formats = "; ".join(f"{name}: {form.what}" for name, form in FORMATS.items())
     parser.add_argument("--to", choices=FORMATS, required=True, help=formats)
-    int8 = "with ctranslate2: matrices in 8 bits; says what that does to BLEU on the pairs of --data"
+    int8 = "with ctranslate2: matrices in 8 bits, as page has them; says what that does to BLEU on the pairs of --data"
     parser.add_argument("--int8", action="store_true", help=int8)
-    data = "as evaluate has it: what --int8 is judged by; with page, sentences that the page offers as examples"
+    data = "as evaluate has it: what 8 bits are judged by; with page, sentences that the page offers as examples, too"
     parser.add_argument("--data", nargs="+", metavar="FILE", help=data)
     parser.add_argument("--split", help="of a corpus by name, as evaluate has it")
     names = get_args(WhichWeights)
@@ -66,6 +65,7 @@ def run_export(args: argparse.Namespace, test_pairs: TestPairs) -> None:
         raise ValueError(f"{args.output} is there already; name a new one")
     if args.int8 and args.to != "ctranslate2":
         raise ValueError(f"--int8 goes with --to ctranslate2, not with {args.to}")
+    module = _module(args.to)
     translator = Translator.load(args.translator, "cpu", args.checkpoint)
     if translator.weights:
         print(f"{args.translator}: {translator.weights}", file=sys.stderr)
@@ -74,37 +74,35 @@ def run_export(args: argparse.Namespace, test_pairs: TestPairs) -> None:
     if args.to == "page":
         path = find_folder(args.translator) / MODEL
         packed = load_file(path) if path.exists() else {}
-        options = {
-            "packed": packed if any(name.endswith(SCALE) for name in packed) else None,
-            "sentences": [source for source, _ in pairs],
-        }
-    _write(args.to, translator, args.output, options)
+        if not any(weight.endswith(SCALE) for weight in packed):
+            packed = module.packed_weights(translator.model)
+        options = {"packed": packed, "sentences": [source for source, _ in pairs]}
+    _write(args.to, partial(getattr(module, f"export_{args.to}"), translator, args.output, **options), args.output)
     print(f"written to {args.output}", file=sys.stderr)
-    if args.int8:
-        print(_bleu_of_both(translator, pairs, name))
+    if pairs and (args.int8 or args.to == "page"):
+        rounded = Engine(translator, int8=True) if args.int8 else module.rounded(translator, options["packed"])
+        scores = [translator.score(pairs, engine=engine).bleu.score for engine in (None, rounded)]
+        print(f"BLEU on {name}, greedy: {scores[0]:.2f} in float32, {scores[1]:.2f} in 8 bits")
 
 
-def _write(to: str, translator: Translator, output: Path, options: dict[str, Any]) -> None:
+def _module(to: str) -> Any:
     try:
-        module = importlib.import_module(f"transformer_run.export.{to}")
+        return importlib.import_module(f"transformer_run.export.{to}")
     except ImportError as error:
         raise ImportError(f"--to {to} needs more packages: pip install {FORMATS[to].packages} ({error})") from error
-    try:
-        if to != "page":
-            output.mkdir(parents=True)
-        getattr(module, f"export_{to}")(translator, output, **options)
+
+
+def _write(to: str, write: Callable[[], None], output: Path) -> None:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if to == "page":
+        output.touch(exist_ok=False)
+    else:
+        output.mkdir()
+    try:  # From here on what is there is ours.
+        write()
     except BaseException:
-        shutil.rmtree(output, ignore_errors=True)
         if to == "page":
             output.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(output, ignore_errors=True)
         raise
-
-
-def _bleu_of_both(translator: Translator, pairs: list[Pair], name: str) -> str:
-    tokenizer = translator.target_tokenizer
-    references = [tokenizer.normalize(target) for _, target in pairs]
-    scores = []
-    for int8 in (False, True):
-        hypotheses = Engine(translator, int8=int8).translate([source for source, _ in pairs])
-        scores.append(bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization).score)
-    return f"BLEU on {name}, greedy: {scores[0]:.2f} in float32, {scores[1]:.2f} in int8"

@@ -13,14 +13,13 @@ from typing import Any
 
 from transformer_lib.data.text_files import file_lines, lines
 from transformer_lib.data.tokenizers import warned_of_unseen
-from transformer_lib.decoding import Alpha, check_beam_size
+from transformer_lib.decoding import PAPERS_ALPHA, Alpha, check_beam_size
 
 from ..export.ctranslate2 import Engine
 from ..translator import Translator, progress_bar
 
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
-PAPERS_ALPHA = 0.6
 ENGINES = ("pytorch", "ctranslate2")
 CHUNK = 1000  # lines that are translated together
 
@@ -28,7 +27,7 @@ CHUNK = 1000  # lines that are translated together
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `translate` to its parser."""
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0], help=f"what decodes (default: {ENGINES[0]})")
-    several = "so many of each line, best first, each on a line of its own after the line's number and a tab"
+    several = "so many texts of each line, best first, each on a line of its own after the line's number and a tab"
     parser.add_argument("--n-best", type=int, metavar="N", help=several)
     scores = "before each translation its log-probability over the length penalty, and a tab"
     parser.add_argument("--scores", action="store_true", help=scores)

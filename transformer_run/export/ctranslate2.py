@@ -12,15 +12,22 @@ from torch import Tensor
 
 from transformer_lib.config import TransformerConfig
 from transformer_lib.data.tokenizers import SPECIALS, UNK_ID, Tokenizer
-from transformer_lib.decoding import Alpha, check_alpha, check_beam_size, length_penalty, longest_source
+from transformer_lib.decoding import (
+    EXTRA,
+    PAPERS_ALPHA,
+    Alpha,
+    check_alpha,
+    check_beam_size,
+    length_penalty,
+    longest_output,
+)
 from transformer_lib.transformer import Transformer
 
 from ..translation import source_ids
 from ..translator import Translator
-from .portable_tokenizer import write_tokenizers
+from .portable_tokenizer import write_readme, write_tokenizers
 
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-EXTRA = 50  # tokens that a translation may have more than its source (section 6.1)
 NEVER = -1e9  # the bias of <pad>, which is no word of the language; minus infinity would spoil sums
 
 README = """# {source} to {target}, for CTranslate2
@@ -34,19 +41,23 @@ from tokenizers import Tokenizer
 engine = ctranslate2.Translator(".", inter_threads=2)
 source, target = Tokenizer.from_file("{source_file}"), Tokenizer.from_file("{target_file}")
 source.encode_special_tokens = True  # the text "<eos>" is text
-lines = [encoded.tokens for encoded in source.encode_batch([line.strip() for line in sys.stdin])]
-for result in engine.translate_batch(lines, beam_size=1, min_decoding_length=0, max_decoding_length={most}):
-    ids = [target.token_to_id(token) for token in result.hypotheses[0]]
-    print(target.decode(ids, skip_special_tokens=False))
+lines = [encoded.tokens[:{longest}] for encoded in source.encode_batch([line.strip() for line in sys.stdin])]
+limits = [min(len(tokens) + 1 + {extra}, {most}) for tokens in lines]  # of each translation, in tokens
+options = {{"max_batch_size": 128, "min_decoding_length": 0, "max_decoding_length": max(limits, default=1)}}
+for result, limit in zip(engine.translate_batch(lines, beam_size=1, **options), limits):
+    ids = [target.token_to_id(token) for token in result.hypotheses[0][:limit]]
+    print(target.decode([i for i in ids if i != {bos_id}], skip_special_tokens=False))
 ```
 
-With a `beam_size` of 1 these are the greedy translations of `transformer_lib`. With a larger one, a `length_penalty`
-of 1 divides a hypothesis's log-probability by its number of tokens.
+With a `beam_size` of 1 {these}. Of a line of more than {longest} tokens the first {longest}
+are read, as there. With a larger beam, a `length_penalty` of 1 divides a hypothesis's log-probability by its tokens.
 """
+THESE = "these are the greedy translations of `transformer_lib`"
+IN_8_BITS = "they are nearly those of `transformer_lib`: the matrices have 8 bits, and now and then a word differs"
 
 
 def export_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:
-    """Write a folder that translates with `ctranslate2` and `tokenizers` alone; its README.md says how in ten lines.
+    """Write a folder that translates with `ctranslate2` and `tokenizers` alone; its README.md says how.
 
     Args are those of write_ctranslate2.
 
@@ -56,11 +67,8 @@ def export_ctranslate2(translator: Translator, folder: Path, int8: bool = False)
     """
     source_file, target_file = write_tokenizers(translator, folder)
     write_ctranslate2(translator, folder, int8)
-    config = translator.model.config
-    most = 256 if config.positions == "sinusoidal" else min(256, config.max_positions)
-    named = {"source": translator.source, "target": translator.target, "most": most}
-    text = README.format(**named, source_file=source_file, target_file=target_file)
-    (folder / "README.md").write_text(text, "utf-8")
+    named = {"source_file": source_file, "target_file": target_file, "these": IN_8_BITS if int8 else THESE}
+    write_readme(translator, folder, README, **named)
 
 
 def write_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:
@@ -110,7 +118,7 @@ class Engine:
             write_ctranslate2(translator, Path(folder), int8)
             self._engine = import_ctranslate2().Translator(folder, **options)
 
-    def translate(self, sentences: Sequence[str], beam_size: int = 1, alpha: Alpha = 0.6) -> list[str]:
+    def translate(self, sentences: Sequence[str], beam_size: int = 1, alpha: Alpha = PAPERS_ALPHA) -> list[str]:
         """One translation for each sentence, in the same order; beam_size 1 decodes greedily.
 
         The engine's beam finds hypotheses with their log-probabilities, and the library's length penalty chooses. The
@@ -123,7 +131,7 @@ class Engine:
         check_alpha(alpha)
         tokenizer, model = self.translator.source_tokenizer, self.translator.model
         encoded = source_ids(model, sentences, tokenizer)
-        limits = [_most_tokens(model.config, ids) for ids in encoded]
+        limits = [min(len(ids) + 1 + EXTRA, longest_output(model.config)) for ids in encoded]
         results = self._engine.translate_batch(
             [tokenizer.tokens(ids) for ids in encoded],
             max_batch_size=128,
@@ -167,26 +175,18 @@ def _best(result: Any, alpha: Alpha) -> list[str]:
     return result.hypotheses[penalised.index(max(penalised))]
 
 
-def _longest(model: Transformer) -> int:
-    longest, config = longest_source(model.config) + 1 + EXTRA, model.config
-    return longest if config.positions == "sinusoidal" else config.max_positions
-
-
-def _most_tokens(config: TransformerConfig, source: list[int]) -> int:
-    most = len(source) + 1 + EXTRA
-    return most if config.positions == "sinusoidal" else min(most, config.max_positions)
-
-
 def _spec(model: Transformer) -> Any:
     config, spec = model.config, _empty_spec(model.config)
-    weights = {name: weight.detach().float().cpu() for name, weight in model.state_dict().items()}
+    # Copies: the engine quantizes what it is given in its place.
+    weights = {name: weight.detach().to("cpu", torch.float32, copy=True) for name, weight in model.state_dict().items()}
     weights |= _heads_of_one_width(config, weights)
-    table = model.positions(torch.empty(1, _longest(model), config.d_model)).detach().float().cpu()
+    table = model.positions(torch.empty(1, longest_output(model.config), config.d_model))
+    table = table.detach().to("cpu", torch.float32, copy=True)
     target, stacks = weights["embedding.weight"], {"encoder": spec.encoder, "decoder": spec.decoder}
     spec.encoder.embeddings[0].weight = weights.get("own_source_embedding.weight", target)
     spec.decoder.embeddings.weight = target
     spec.decoder.projection.weight = weights.get("own_output_embedding.weight", target)
-    spec.decoder.projection.bias = weights.get("output_bias", torch.zeros(config.vocabulary_size)).clone()
+    spec.decoder.projection.bias = weights.get("output_bias", torch.zeros(config.vocabulary_size))
     spec.decoder.projection.bias[config.pad_id] = NEVER
     for name, stack in stacks.items():
         stack.position_encodings.encodings = table

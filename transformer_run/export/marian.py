@@ -8,7 +8,7 @@ from transformer_lib.decoding import longest_source
 from transformer_lib.interop.marian import to_marian
 
 from ..translator import Translator
-from .portable_tokenizer import portable_tokenizer
+from .portable_tokenizer import portable_tokenizer, write_readme
 
 README = """# {source} to {target}, for transformers
 
@@ -19,12 +19,15 @@ import sys
 from transformers import AutoTokenizer, MarianMTModel
 
 tokenizer, model = AutoTokenizer.from_pretrained("."), MarianMTModel.from_pretrained(".")
-batch = tokenizer([line.strip() for line in sys.stdin], return_tensors="pt", padding=True)
-for translation in tokenizer.batch_decode(model.generate(**batch), skip_special_tokens=True):
-    print(translation)
+for line in sys.stdin:
+    batch, tokens = tokenizer(line.strip(), return_tensors="pt", truncation=True), []
+    if batch["input_ids"].size(1) > 1:  # more than <eos>
+        tokens = model.generate(**batch, max_new_tokens=batch["input_ids"].size(1) + {extra})[0].tolist()
+    print(tokenizer.decode([i for i in tokens if i not in ({bos_id}, {eos_id})]))
 ```
 
-These are the greedy translations of `transformer_lib`; with `num_beams=4` it is a beam. `tokenizers` writes no `<unk>`.
+These are the greedy translations of `transformer_lib`; of a line of more than {longest} tokens the first {longest}
+are read, as there. With `num_beams=4` it is a beam.
 """
 
 
@@ -46,8 +49,7 @@ def export_marian(translator: Translator, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     described = folder / "tokenizer_config.json"  # by the name that older versions know, too
     described.write_text(described.read_text("utf-8").replace("TokenizersBackend", "PreTrainedTokenizerFast"), "utf-8")
-    text = README.format(source=translator.source, target=translator.target)
-    (folder / "README.md").write_text(text, "utf-8")
+    write_readme(translator, folder, README)
 
 
 def _transformers_tokenizer(translator: Translator) -> Any:

@@ -5,9 +5,9 @@ Needs the extra [export].
 
 import copy
 import logging
-import numbers
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,16 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from transformer_lib.cache import layer_step
-from transformer_lib.decoding import longest_source
+from transformer_lib.decoding import longest_output
 from transformer_lib.layers import DecoderLayer
 from transformer_lib.masks import padding_mask
 from transformer_lib.transformer import Transformer, record_attention
 
 from ..translator import Translator
-from .portable_tokenizer import write_tokenizers
+from .portable_tokenizer import write_readme, write_tokenizers
 
 OPSET = 18  # what runtimes have had for years
-EXTRA = 50  # tokens that a translation may have more than its source (section 6.1)
 
 README = """# {source} to {target}, for ONNX Runtime
 
@@ -40,7 +39,7 @@ source, target = Tokenizer.from_file("{source_file}"), Tokenizer.from_file("{tar
 source.encode_special_tokens = True  # the text "<eos>" is text
 memory_names, cache_names = ([one.name for one in run.get_outputs()] for run in (encoder, step))
 for line in sys.stdin:
-    ids = source.encode(line.strip()).ids
+    ids = source.encode(line.strip()).ids[:{longest}]
     inputs = {{"source": numpy.array([[*ids, {eos_id}]])}}
     inputs |= dict(zip(memory_names, encoder.run(None, inputs)))
     for one in step.get_inputs():
@@ -53,11 +52,12 @@ for line in sys.stdin:
         inputs |= {{name.replace("present", "past"): value for name, value in zip(cache_names[1:], cache)}}
         logits[:, {pad_id}] = -numpy.inf  # <pad> is no word
         tokens.append(int(logits[0].argmax()))
-    print(target.decode([i for i in tokens[1:] if i != {eos_id}], skip_special_tokens=False))
+    print(target.decode([i for i in tokens if i not in ({bos_id}, {eos_id})], skip_special_tokens=False))
 ```
 
-The graphs take batches: pad `source` with {pad_id} at the end of a row. For a beam, give each candidate a row,
-and take the rows of `past.*` from which the best candidates descend.
+These are the greedy translations of `transformer_lib`; of a line of more than {longest} tokens the first {longest}
+are read, as there. The graphs take batches: pad `source` with {pad_id} at the end of a row. For a beam, give each
+candidate a row, and take the rows of `past.*` from which the best candidates descend.
 """
 
 
@@ -134,16 +134,10 @@ def export_onnx(translator: Translator, folder: Path) -> None:
         ValueError: a tokenizer of spaCy's words.
     """
     source_file, target_file = write_tokenizers(translator, folder)
-    config = translator.model.config
-    longest = longest_source(translator.model.config) + 1 + EXTRA
-    most = longest if config.positions == "sinusoidal" else config.max_positions
-    encoder, step = encoder_and_step(translator.model, most)
+    encoder, step = encoder_and_step(translator.model, longest_output(translator.model.config))
     onnx.save(encoder, folder / "encoder.onnx")
     onnx.save(step, folder / "decoder_step.onnx")
-    ids = {"pad_id": config.pad_id, "bos_id": config.bos_id, "eos_id": config.eos_id}
-    named = {"source": translator.source, "target": translator.target, "extra": EXTRA, "most": most, **ids}
-    text = README.format(**named, source_file=source_file, target_file=target_file)
-    (folder / "README.md").write_text(text, "utf-8")
+    write_readme(translator, folder, README, source_file=source_file, target_file=target_file)
 
 
 def encoder_and_step(model: Transformer, most: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:
@@ -181,6 +175,18 @@ def with_position_table(model: Transformer, longest: int) -> Transformer:
     return model
 
 
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """Inside the `with` block this logger and those below it say nothing but errors."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 def traced(
     module: nn.Module,
     inputs: tuple[Any, ...],
@@ -194,9 +200,7 @@ def traced(
         shapes: for each argument of `forward` the axes that may have any length.
         input_names: None: those of the arguments.
     """
-    numbers.Integral.register(torch.SymInt)  # while a graph is traced, a length is a symbol
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it misses torchvision, which is not needed
-    with warnings.catch_warnings():
+    with quiet("torch.onnx"), warnings.catch_warnings():  # it misses torchvision, which is not needed
         warnings.simplefilter("ignore")  # the exporter's own use of what PyTorch deprecates
         program = torch.onnx.export(
             module,

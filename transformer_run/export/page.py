@@ -21,11 +21,12 @@ from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
 from transformer_lib.data.tokenizers import BOS_ID, EOS_ID, PAD_ID
+from transformer_lib.decoding import EXTRA
 from transformer_lib.transformer import Transformer, named_attentions, record_attention
 
 from ..quantization import SCALE, dequantize, quantize
 from ..translator import Translator
-from .onnx import EXTRA, traced, with_position_table
+from .onnx import traced, with_position_table
 from .surgery import operated
 
 FORMAT = "transformer_lib page 1"  # own.js asks for it
@@ -47,13 +48,18 @@ def export_page(
         ValueError: words split by spaCy's rules, or special tokens under other ids than the page's.
     """
     packed = packed or packed_weights(translator.model)
-    weights = translator.model.state_dict() | dequantize(packed)
-    translator = replace(translator, model=copy.deepcopy(translator.model))
-    translator.model.load_state_dict(weights)
+    translator = rounded(translator, packed)
     graph = page_graph(translator.model, {name: weight.numpy() for name, weight in packed.items()})
     content = page_content(translator, gzip.compress(graph, 9, mtime=0), page_hundred(translator, sentences))
     written = json.dumps({"format": FORMAT, **content}, ensure_ascii=False, separators=(",", ":"))
     path.write_bytes(gzip.compress(written.encode(), 9, mtime=0))
+
+
+def rounded(translator: Translator, packed: Mapping[str, Tensor]) -> Translator:
+    """A copy of the translator that computes with these weights, as the page does."""
+    model = copy.deepcopy(translator.model).float()
+    model.load_state_dict(model.state_dict() | dequantize(packed))
+    return replace(translator, model=model)
 
 
 def page_content(translator: Translator, graph: bytes, hundred: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +119,7 @@ def longest_on_page(model: Transformer) -> int:
 
 def packed_weights(model: Transformer) -> dict[str, Tensor]:
     """The weights in 8 bits; learned positions, of which the graph has the first rows, stay as they are."""
-    weights = {name: weight.cpu().contiguous() for name, weight in model.state_dict().items()}
+    weights = {name: weight.float().cpu().contiguous() for name, weight in model.state_dict().items()}
     weights.pop("positions.table", None)
     return quantize(weights)
 

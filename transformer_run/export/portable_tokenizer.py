@@ -1,4 +1,4 @@
-"""Our tokenizers as one JSON file that the `tokenizers` library reads."""
+"""What each exported folder has: our tokenizers as JSON files of the `tokenizers` library, and a README.md."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 from transformer_lib.data.normalization import INVISIBLE
 from transformer_lib.data.tokenizers import SPECIALS, STAND_IN, UNK_ID, WORD_START, Tokenizer
+from transformer_lib.decoding import EXTRA, longest_output, longest_source
 
 from ..translator import Translator
 
@@ -52,6 +53,15 @@ def write_tokenizers(translator: Translator, folder: Path) -> tuple[str, str]:
     for name, side in zip(names, (source, target), strict=True):
         portable_tokenizer(side).save(str(folder / name))
     return names
+
+
+def write_readme(translator: Translator, folder: Path, text: str, **more: str) -> None:
+    """Write README.md: the text with the translator's languages and special ids, and the limits of `translate`."""
+    model, config = translator.model, translator.model.config
+    limits = {"longest": longest_source(model.config), "extra": EXTRA, "most": longest_output(model.config)}
+    ids = {"pad_id": config.pad_id, "bos_id": config.bos_id, "eos_id": config.eos_id}
+    written = text.format(source=translator.source, target=translator.target, **limits, **ids, **more)
+    (folder / "README.md").write_text(written, "utf-8")
 
 
 def _normalizers(tokenizers: Any) -> list[Any]:

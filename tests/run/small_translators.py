@@ -1,0 +1,49 @@
+"""Translators that a test makes for itself in seconds: with random weights, or trained for a few hundred steps."""
+
+import torch
+
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig
+from transformer_lib.data import load_pairs
+from transformer_lib.data.tokenizers import SPECIALS, SubwordTokenizer, Vocabulary, WordTokenizer
+from transformer_lib.training import adam, epochs, train
+from transformer_run import Translator
+
+SMALL = {"num_layers": 1, "d_model": 8, "d_ff": 13, "num_heads": 2, "d_k": 4, "d_v": 4}
+LARGER = {"num_layers": 2, "num_decoder_layers": 1, "d_model": 12, "d_ff": 5, "num_heads": 3, "d_k": 4, "d_v": 4}
+
+
+def words(size, **settings):
+    return WordTokenizer(Vocabulary([*SPECIALS, *(f"w{i}" for i in range(4, size))]), **settings)
+
+
+@torch.no_grad()
+def random_translator(**config):
+    """A translator of words whose gains and biases are random, too: at 1 and 0 a mistake would not show."""
+    model = Transformer(TransformerConfig(vocabulary_size=19, p_drop=0.0, **config)).eval()
+    for name, parameter in model.named_parameters():
+        centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+        parameter.normal_(centre, 0.3 if parameter.dim() == 1 else parameter.size(-1) ** -0.5)
+    target = words(19)
+    source = words(config["source_vocabulary_size"]) if config.get("source_vocabulary_size") else target
+    return Translator(model, source, target, "de", "en")
+
+
+def trained_translator(pairs, num_steps, **tokenizer):
+    """A translator of one layer after so many steps; its tokenizer is SubwordTokenizer.train with these arguments."""
+    pieces = SubwordTokenizer.train([text for pair in pairs for text in pair], **tokenizer)
+    shape = TransformerConfig(
+        vocabulary_size=len(pieces), num_layers=1, d_model=32, d_ff=64, num_heads=2, d_k=16, d_v=16
+    )
+    translator = Translator(Transformer(shape), pieces, pieces, "en", "de")
+    config = TrainingConfig(num_steps=num_steps, batch_tokens=1000, warmup_steps=100)
+    batches = epochs(translator.encode(pairs), translator.model.config, config)
+    for _ in train(translator.model, adam(translator.model, config), batches, config):
+        pass
+    translator.model.eval()
+    return translator
+
+
+def young_translator(num_steps=200):
+    """Of number words: it goes round in circles, and writes <unk> for the rarer letters, which it was not taught."""
+    pairs = load_pairs("number_words", "train", "en", "de")[:3000]
+    return trained_translator(pairs, num_steps, vocabulary_size=40, characters=18)
