@@ -67,7 +67,7 @@ def test_a_kill_before_any_file_operation_leaves_the_old_translator_or_the_new_o
 
         return operation
 
-    folder, tried = tmp_path / "small", 0
+    folder, tried, is_new = tmp_path / "small", 0, False
     getattr(small, write)(folder)
     for tried in range(100):
         before = Translator.load(folder).model.state_dict()
