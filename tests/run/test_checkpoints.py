@@ -15,11 +15,11 @@ from command_line import files_of
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, weight_files
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
 from transformer_lib.weight_files import read_checkpoint
-from transformer_run import checkpoints, seals
+from transformer_run import checkpoints, whole_files
 from transformer_run.checkpoints import RunCheckpoints, load_checkpoint, save_checkpoint
 from transformer_run.whole_files import PART
 
@@ -66,10 +66,10 @@ def rewrite(path, change=lambda _tensors: None, **changes):
     """Change a checkpoint as its writer would, with digests that fit."""
     with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        content = seals.unsealed(file.metadata()["checkpoint"])
+        content = weight_files.unsealed(file.metadata()["checkpoint"])
     change(tensors)
-    content |= {"tensors": seals.digest(tensors)} | changes
-    save_file(tensors, path, {"checkpoint": seals.sealed(content), "library": "transformer_lib"})
+    content |= {"tensors": weight_files.digest(tensors)} | changes
+    save_file(tensors, path, {"checkpoint": weight_files.sealed(content), "library": "transformer_lib"})
 
 
 def test_a_checkpoint_is_one_file_and_no_pickle(saved):
@@ -262,7 +262,7 @@ def test_a_kill_at_any_call_of_writing_leaves_the_last_checkpoint(tmp_path, monk
 
         with monkeypatch.context() as patch:
             patch.setattr(home, call, dying)
-            patch.setattr(seals.shutil, "rmtree", lambda *_, **__: None)  # a killed process tidies nothing
+            patch.setattr(whole_files.shutil, "rmtree", lambda *_, **__: None)  # a killed process tidies nothing
             try:
                 run.save(*new, step_num)
                 done = True
@@ -518,5 +518,5 @@ print((peak() - before) / 1024)
 
 
 def test_a_text_is_written_with_the_same_line_ends_on_every_system(tmp_path):
-    seals.write_file(tmp_path / "new" / "notes.txt", "für\nalle\n")
+    whole_files.write_file(tmp_path / "new" / "notes.txt", "für\nalle\n")
     assert (tmp_path / "new" / "notes.txt").read_bytes() == "für\nalle\n".encode()

@@ -17,13 +17,13 @@ import pytest
 import torch
 from command_line import SMALL, equal, files_of, metrics_of, raising, run, weights_of
 
-from transformer_lib import Transformer, average_checkpoints, training
+from transformer_lib import Transformer, average_checkpoints, decoding, training
 from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
 from transformer_lib.weight_files import read_checkpoint, sealed
-from transformer_run import cli, preparation, training_run, translation
+from transformer_run import cli, preparation, training_run
 from transformer_run.whole_files import PART
 
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -458,7 +458,7 @@ def test_a_command_must_be_named(capsys):
 
 
 def test_translate_gives_a_line_for_every_line(translator, capsys, monkeypatch, stdin):
-    monkeypatch.setattr(translation, "MAX_SOURCE_TOKENS", 10)  # a model this young goes on for as many tokens and 50
+    monkeypatch.setattr(decoding, "MAX_SOURCE_TOKENS", 10)  # a model this young goes on for as many tokens and 50
     odd = "\ufeffforty seven\n\n   \nfünf 犬 🙂\r\n".encode() + b"\xff\xfe one\nlast " + b"one " * 11
     stdin(odd)
     assert run("translate", translator) == 0

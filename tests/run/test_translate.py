@@ -9,7 +9,8 @@ import sacrebleu
 from command_line import run, written
 
 from transformer_lib.data import WordTokenizer
-from transformer_run import Translator, lines
+from transformer_run import Translator
+from transformer_run.commands import translate as command
 
 SENTENCES = ["forty seven", "", "two thousand and six"]
 TRANSLATE = ["translate", "number_words_en_de"]
@@ -81,7 +82,7 @@ def test_several_translations_come_with_the_number_of_their_line_and_their_score
 
 
 def test_lines_are_numbered_through_all_chunks(source, capsys, monkeypatch):
-    monkeypatch.setattr(lines, "CHUNK", 2)
+    monkeypatch.setattr(command, "CHUNK", 2)
     assert run(*TRANSLATE, "--input", source, "--beam-size", 2, "--n-best", 1) == 0
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["1", "2", "3"]
 
@@ -112,7 +113,7 @@ def test_a_file_that_is_not_whole_is_not_there(source, tmp_path, capsys, monkeyp
         return real(*arguments, **options)
 
     monkeypatch.setattr(Translator, "translate", stopped)
-    monkeypatch.setattr(lines, "CHUNK", 2)
+    monkeypatch.setattr(command, "CHUNK", 2)
     assert run(*TRANSLATE, "--input", source, "--output", tmp_path / "out") == status
     assert f"{tmp_path / 'out'} is not written" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["source.en"]

@@ -14,12 +14,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, weight_files
 from transformer_lib.data import WordTokenizer
 from transformer_lib.data.tokenizers import SubwordTokenizer
 from transformer_lib.training import adam
 from transformer_lib.weight_files import digest, sealed, unsealed
-from transformer_run import checkpoints, translator
+from transformer_run import translator
 from transformer_run.quantization import dequantize, quantize
 from transformer_run.translator import Translator, pretrained_names, run_checkpoints
 
@@ -213,8 +213,8 @@ def test_the_average_reads_the_numbers_of_each_checkpoint_once(small, tmp_path, 
     for step_num in (1, 2, 3):
         save_run(small, tmp_path, step_num)
     read = []
-    real = checkpoints.digest
-    monkeypatch.setattr(checkpoints, "digest", lambda tensors: read.append(1) or real(tensors))
+    real = weight_files.digest
+    monkeypatch.setattr(weight_files, "digest", lambda tensors: read.append(1) or real(tensors))
     Translator.load(tmp_path, checkpoint="average")
     assert len(read) == 3
 
