@@ -15,7 +15,7 @@ from typing import Any
 from transformer_lib.data import load_pairs
 from transformer_run import Translator
 from transformer_run.cli import main as command
-from transformer_run.run_config import FINE_TUNING
+from transformer_run.settings import FINE_TUNING
 from workshop.lab.experiment import each, record
 
 BASE = "tatoeba_de_en"

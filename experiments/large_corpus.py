@@ -30,7 +30,7 @@ from transformer_lib.data.batches import Batch, batch_plan
 from transformer_lib.training import epochs
 from transformer_run.encoded_pairs import EncodedPairs
 from transformer_run.preparation import ENCODED, encode_once, new_translator, read_corpus
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 from workshop.lab.provenance import ROOT, provenance, write_result
 
 SEED, VOCABULARY = 0, 37_000

@@ -20,7 +20,7 @@ from typing import Any
 from transformer_lib.data.corpora import data_folder
 from transformer_run import cli
 from transformer_run.preparation import read_corpus
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 from transformer_run.translator import Translator
 from workshop.lab.provenance import RESULTS, provenance, write_result
 

@@ -17,7 +17,7 @@ from transformer_lib.transformer import Transformer
 
 from .encoded_pairs import EncodedPairs
 from .own_corpus import Corpus, Limits, Sides
-from .run_config import RunConfig
+from .settings import RunConfig
 from .translator import DESCRIPTION, Translator, progress_bar
 from .whole_files import whole
 

@@ -26,7 +26,7 @@ from .metrics import Metrics
 from .own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus
 from .precision import chosen_precision, gradient_scaler
 from .preparation import ENCODED, check_token_counts, encode_once, heads, lacking, new_translator, read_corpus
-from .run_config import RunConfig
+from .settings import RunConfig
 from .translator import MODEL, Translator, progress_bar, run_checkpoints
 from .update import Update
 

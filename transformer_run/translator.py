@@ -38,7 +38,7 @@ from transformer_lib.weight_files import check_regular, differing, digest, seale
 from .alignment import AttentionMap, word_alignment, word_numbers
 from .checkpoints import CHECKPOINTS, RunCheckpoints, WhichWeights
 from .quantization import dequantize, quantize
-from .run_config import RUN_CONFIG, RunConfig
+from .settings import RUN_CONFIG, RunConfig
 from .translation import hypotheses, source_ids, translate
 from .whole_files import whole, write_file
 

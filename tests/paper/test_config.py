@@ -8,7 +8,7 @@ from transformer_lib.config import config_from_dict
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import Hypothesis
 from transformer_lib.training import StepRecord
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 
 BAD = {
     TransformerConfig: {

@@ -21,8 +21,8 @@ ORDER = (
     "transformer cache data learning_rate training decoding weight_files evaluation attention_maps plots interop"
 ).split()
 RUN_ORDER = (
-    "whole_files own_corpus encoded_pairs checkpoints quantization precision r_drop distributed update run_config "
-    "translation alignment translator export metrics preparation training_run languages commands cli"
+    "whole_files own_corpus encoded_pairs checkpoints quantization precision r_drop distributed update "
+    "settings translation alignment translator export metrics preparation training_run languages commands cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]
 MOST_LINES = {PACKAGE: 4600, RUN: 3500}  # docstrings and comments too

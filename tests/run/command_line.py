@@ -5,7 +5,7 @@ import json
 
 import torch
 
-from transformer_run import cli
+from transformer_run import Translator, cli
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 
@@ -38,7 +38,7 @@ def metrics_of(folder, *without):
 
 
 def weights_of(folder, checkpoint="latest"):
-    return cli.Translator.load(folder, checkpoint=checkpoint).model.state_dict()
+    return Translator.load(folder, checkpoint=checkpoint).model.state_dict()
 
 
 def equal(weights, others):

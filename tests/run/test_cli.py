@@ -8,22 +8,25 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from command_line import SMALL, equal, files_of, metrics_of, raising, run, weights_of
 
-from transformer_lib import Transformer, average_checkpoints, decoding, training
+from transformer_lib import Transformer, average_checkpoints, decoding
 from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
 from transformer_lib.weight_files import read_checkpoint, sealed
-from transformer_run import cli, preparation, training_run
+from transformer_run import Translator, cli, preparation, training_run, update
+from transformer_run.commands import evaluate, train
+from transformer_run.commands.train import run_config
+from transformer_run.settings import RunConfig
+from transformer_run.training_run import Run
+from transformer_run.translator import progress_bar
 from transformer_run.whole_files import PART
 
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
@@ -45,23 +48,18 @@ def translator(few_numbers, tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def configs(monkeypatch):
-    """The settings of each run that the command line opens; no run makes a step."""
-    found = []
-    idle = SimpleNamespace(notes=[], base=list, steps=lambda _: [], steps_done=0, is_first=False, summary=list)
-    monkeypatch.setattr(cli.Run, "open", lambda _folder, config, *_: found.append(config) or nullcontext(idle))
-    return found
+def settings_of(*given):
+    """What `train` makes of these options."""
+    return run_config(cli.parser().parse_args(["train", *map(str, given)]), resume=False)
 
 
-@pytest.mark.usefixtures("configs")
-def test_a_size_that_bounds_nothing_is_said(tmp_path, capsys):
-    assert run("train", tmp_path, "--vocabulary-size", 500) == 0
-    assert "--vocabulary-size" in capsys.readouterr().err
+def test_a_size_that_bounds_nothing_is_said(tmp_path):
+    with pytest.warns(UserWarning, match="--vocabulary-size"):
+        settings_of(tmp_path, "--vocabulary-size", 500)
 
 
 def test_too_little_memory_on_the_device_names_the_settings(translator, monkeypatch, refused):
-    monkeypatch.setattr(cli.Translator, "load", raising(torch.OutOfMemoryError("Tried to allocate 2 GiB")))
+    monkeypatch.setattr(Translator, "load", raising(torch.OutOfMemoryError("Tried to allocate 2 GiB")))
     assert "2 GiB" in refused("translate", translator)
 
 
@@ -82,7 +80,7 @@ def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatc
     pairs = {split: [(text, text.upper())] * 9 for split, text in words.items()}
     monkeypatch.setattr(preparation, "load_pairs", lambda _corpus, split, *_: pairs[split])
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1") == 0
-    tokenizer = cli.Translator.load(tmp_path).source_tokenizer
+    tokenizer = Translator.load(tmp_path).source_tokenizer
     unknown = tokenizer.encode("five")
     assert tokenizer.encode("four") == unknown
     assert len({*tokenizer.encode("one two three"), *tokenizer.encode("ONE TWO THREE"), *unknown}) == 7
@@ -91,21 +89,21 @@ def test_the_vocabulary_comes_from_the_training_pairs_alone(tmp_path, monkeypatc
 @pytest.mark.slow
 def test_each_side_is_split_by_the_rules_of_its_own_language(tmp_path):
     assert run("train", tmp_path, *TRAIN, "--tokenizer", "spacy", *SMALL, *STEPS, "num_steps=1") == 0
-    found = cli.Translator.load(tmp_path)
+    found = Translator.load(tmp_path)
     assert (found.source_tokenizer.language, found.target_tokenizer.language) == ("en", "de")
     assert found.model.config.source_vocabulary_size == len(found.source_tokenizer)
     assert found.source_tokenizer.encode("vierzig") == [UNK_ID]  # a vocabulary for each language
 
 
 def test_a_run_is_validated_on_the_held_out_pairs(translator):
-    found = cli.Translator.load(translator)
+    found = Translator.load(translator)
     batch = make_batch(found.encode(corpora.load_pairs("number_words", "val", "en", "de")))
     expected = perplexity(found.model, [batch])
     assert metrics_of(translator)[-1]["val_perplexity"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_evaluation_says_how_it_decoded(translator, capsys, monkeypatch, refused, printed):
-    monkeypatch.setattr(cli, "load_pairs", lambda *_: [("one", "eins"), ("two", "zwei")])
+    monkeypatch.setattr(evaluate, "load_pairs", lambda *_: [("one", "eins"), ("two", "zwei")])
     for beam_size, words in ((1, "greedy"), (4, "beam 4, alpha 0.6")):
         assert f"en to de, {words}\n" in printed("evaluate", translator, "--split", "val", "--beam-size", beam_size)
     by_length = ("--beam-size", 2, "--alpha", "length")
@@ -142,7 +140,7 @@ def test_a_folder_has_one_writer(translator, tmp_path, refused):
 
 
 def test_control_characters_never_break_a_line(translator, monkeypatch, capsys, stdin):
-    monkeypatch.setattr(cli.Translator, "translate", lambda *_, **__: ["a\nb\x1b[2Jc\u2028d\x85e\u2029f ü"])
+    monkeypatch.setattr(Translator, "translate", lambda *_, **__: ["a\nb\x1b[2Jc\u2028d\x85e\u2029f ü"])
     stdin(b"one\n")
     assert run("translate", translator) == 0
     assert capsys.readouterr().out == "a b [2Jc d e f ü\n"
@@ -261,11 +259,11 @@ def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsy
     assert equal(weights_of(tmp_path, "average"), average_checkpoints([paths[3], paths[4]]))
     assert not equal(weights_of(tmp_path, "average"), weights_of(tmp_path))
     with pytest.raises(ValueError, match="worst"):
-        cli.Translator.load(tmp_path, checkpoint="worst")
-    assert equal(cli.Translator.load(tmp_path).model.state_dict(), weights_of(tmp_path, "best"))
+        Translator.load(tmp_path, checkpoint="worst")
+    assert equal(Translator.load(tmp_path).model.state_dict(), weights_of(tmp_path, "best"))
     loaded = []
-    real = cli.Translator.load
-    monkeypatch.setattr(cli.Translator, "load", lambda *a: loaded.append(a[-1]) or real(*a))
+    real = Translator.load
+    monkeypatch.setattr(Translator, "load", lambda *a: loaded.append(a[-1]) or real(*a))
     stdin(b"one\n")
     assert run("translate", tmp_path, "--checkpoint", "best") == 0
     assert "best checkpoint, step 1" in capsys.readouterr().err
@@ -295,7 +293,7 @@ def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkey
 
 def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
     shown, verbs = [], []
-    real = cli.progress_bar
+    real = progress_bar
 
     def spied(steps, total, verb, *more):
         verbs.append(verb)
@@ -304,7 +302,7 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
 
-    for module in (cli, preparation):
+    for module in (train, preparation):
         monkeypatch.setattr(module, "progress_bar", spied)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
     record = metrics_of(tmp_path)[-1]
@@ -394,7 +392,7 @@ def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp
     answers = {"is_initialized": True, "get_world_size": 3}
     for name in (*answers, "barrier", "broadcast", "all_reduce", "destroy_process_group"):
         monkeypatch.setattr(torch.distributed, name, lambda *_, name=name, **__: answers.get(name))
-    monkeypatch.setattr(training, "replica", lambda model: model)
+    monkeypatch.setattr(update, "replica", lambda model: model)
     forward, starts = Transformer.forward, []
 
     def recorded(model, *arguments):
@@ -443,7 +441,7 @@ def test_the_help_of_train_says_what_fine_tuning_sets_and_where_all_fields_stand
     with pytest.raises(SystemExit):
         run("train", "--help")
     said = " ".join(capsys.readouterr().out.split())
-    tuned = cli.RunConfig.fine_tuning("x", {}, "en", "de", ["a", "b"])
+    tuned = RunConfig.fine_tuning("x", {}, "en", "de", ["a", "b"])
     assert f"--validate-every {tuned.validate_every} --patience {tuned.patience}" in said
     [module] = re.findall(r"python -m pydoc (\S+)", said)
     explained = pydoc.render_doc(module)
@@ -506,13 +504,12 @@ def test_bad_settings_end_with_one_clear_line(tmp_path, capsys, arguments, messa
     assert not (tmp_path / "new").exists()
 
 
-def test_settings_given_twice_add_up_and_the_corpus_chooses_its_tokenizer(tmp_path, configs):
+def test_settings_given_twice_add_up_and_the_corpus_chooses_its_tokenizer(tmp_path):
     given = ["--model", "num_layers=1", "--model", "d_ff=32", "attention_bias=True", "--training", "num_steps=7"]
-    given += ["--data", "multi30k"]
-    assert run("train", tmp_path, *given, "--training", "max_grad_norm=None") == 0
-    assert (configs[0].data, configs[0].tokenizer) == ("multi30k", "bpe")
-    assert configs[0].model == {"num_layers": 1, "d_ff": 32, "attention_bias": True}
-    assert (configs[0].training.num_steps, configs[0].training.max_grad_norm) == (7, None)
+    found = settings_of(tmp_path, *given, "--data", "multi30k", "--training", "max_grad_norm=None", "r_drop=5")
+    assert (found.data, found.tokenizer) == ("multi30k", "bpe")
+    assert found.model == {"num_layers": 1, "d_ff": 32, "attention_bias": True}
+    assert (found.training.num_steps, found.training.max_grad_norm, found.r_drop) == (7, None, 5)
 
 
 def test_hypotheses_take_the_place_of_nothing(tmp_path, refused):
@@ -532,7 +529,7 @@ def test_a_full_disk_is_an_error_message(translator, monkeypatch, refused):
 
 def test_training_that_lost_the_reader_of_its_progress_does_not_look_finished(tmp_path, monkeypatch):
     discarded = []
-    monkeypatch.setattr(cli.Run, "open", raising(BrokenPipeError))
+    monkeypatch.setattr(Run, "open", raising(BrokenPipeError))
     monkeypatch.setattr(os, "dup2", lambda _, number: discarded.append(number))
     assert run("train", tmp_path) == 141
     assert discarded == [sys.stdout.fileno(), sys.stderr.fileno()]

@@ -19,7 +19,7 @@ from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
 from transformer_run import distributed, training_run
 from transformer_run.distributed import gradient_sync, processes, replica, sum_over_processes
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
 

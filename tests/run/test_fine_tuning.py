@@ -7,7 +7,8 @@ from command_line import metrics_of, raising, run, two_files
 from transformer_lib import learning_rate
 from transformer_lib.data import load_pairs, make_batch
 from transformer_lib.evaluation import perplexity
-from transformer_run import Translator, cli
+from transformer_run import Translator
+from transformer_run.settings import FINE_TUNING
 
 BASE = "number_words_en_de"
 PAIRS = [("forty seven", "47"), ("five apples", "fünf Äpfel"), ("six", "sechs"), ("two apples", "zwei Äpfel")]
@@ -29,8 +30,8 @@ def test_it_begins_with_the_weights_and_keeps_the_tokenizer_and_the_direction(nu
 
 def test_the_optimizer_is_new_and_its_rate_is_low(tmp_path, files):
     assert tune(tmp_path / "run", files, "num_steps=2") == 0
-    factor = cli.FINE_TUNING.rate_factor
-    expected = [factor * learning_rate(step, 64, cli.FINE_TUNING.warmup_steps) for step in (1, 2)]
+    factor = FINE_TUNING.rate_factor
+    expected = [factor * learning_rate(step, 64, FINE_TUNING.warmup_steps) for step in (1, 2)]
     assert [record["learning_rate"] for record in metrics_of(tmp_path / "run")[1:]] == pytest.approx(expected)
     assert factor < 1
 

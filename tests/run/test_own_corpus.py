@@ -18,10 +18,10 @@ from transformer_lib import reference
 from transformer_lib.data.normalization import normalized
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.text_files import TextPairs
-from transformer_run import cli
+from transformer_run import Translator
 from transformer_run.encoded_pairs import EncodedPairs
 from transformer_run.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, letters
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
 STEPS = ["--vocabulary-size", 60, "--training", "batch_tokens=300", "warmup_steps=10", "num_steps=2"]
@@ -315,7 +315,7 @@ def test_translate_names_what_the_vocabulary_lacks(capsys, stdin):
 
 def test_a_target_without_spaces_is_scored_by_its_script(tmp_path, monkeypatch, refused, printed):
     pairs = [("one", "阿拉伯联合酋长国"), ("two", "列支敦士登公国")]
-    monkeypatch.setattr(cli.Translator, "translate", lambda *_: [target for _, target in pairs])
+    monkeypatch.setattr(Translator, "translate", lambda *_: [target for _, target in pairs])
     evaluate = ["evaluate", "number_words_en_de", "--data", *two_files(tmp_path, pairs, ("1.txt", "2.txt"))]
     said = printed(*evaluate)
     assert ["BLEU = 100.00" in said, "|tok:zh|" in said] == [True, True]

@@ -10,7 +10,7 @@ from transformer_lib.data import WordTokenizer, load_pairs, make_batch
 from transformer_lib.training import adam, epochs, one_update, train
 from transformer_run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_run.precision import autocast, chosen_precision, gradient_scaler
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 from transformer_run.update import Update
 
 CPU = torch.device("cpu")

@@ -16,7 +16,7 @@ from transformer_run.preparation import (
     new_translator,
     read_corpus,
 )
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 
 
 def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_path, monkeypatch):

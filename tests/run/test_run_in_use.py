@@ -10,7 +10,7 @@ import pytest
 import torch
 from command_line import SMALL, equal, metrics_of, raising, run, weights_of
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, training
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.config import config_from_dict
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
@@ -170,11 +170,16 @@ def test_weights_that_were_saved_on_a_gpu_are_averaged_without_one(tmp_path, mon
 
 
 def test_gradients_are_exchanged_with_the_last_batch_of_a_step_alone(monkeypatch):
-    exchanged, real = [], training.gradient_sync
-    monkeypatch.setattr(training, "gradient_sync", lambda model, now: exchanged.append(now) or real(model, now))
+    exchanged, real = [], update.gradient_sync
+    monkeypatch.setattr(update, "gradient_sync", lambda model, now: exchanged.append(now) or real(model, now))
     config = TrainingConfig(num_steps=2, accumulate=3)
     model = Transformer(TransformerConfig(vocabulary_size=9, num_layers=1, d_model=8, d_ff=8, num_heads=1, d_k=8))
-    assert len(list(train(model, adam(model, config), [make_batch([([4], [5])])] * 6, config))) == 2
+    assert (
+        len(
+            list(train(model, adam(model, config), [make_batch([([4], [5])])] * 6, config, update=update.Update(model)))
+        )
+        == 2
+    )
     assert exchanged == [False, False, True] * 2
 
 

@@ -12,7 +12,7 @@ import torch
 from transformer_lib import TrainingConfig
 from transformer_run import Translator, training_run
 from transformer_run.distributed import Processes
-from transformer_run.run_config import RunConfig
+from transformer_run.settings import RunConfig
 from transformer_run.training_run import Run, only_writer
 
 HOLDER = """
@@ -72,9 +72,9 @@ def test_the_hold_ends_with_a_killed_process(tmp_path):
 TINY = {"num_layers": 1, "d_model": 16, "d_ff": 16, "num_heads": 2, "d_k": 8, "d_v": 8}
 
 
-def tiny(**training):
+def tiny(precision="fp32", **training):
     settings = TrainingConfig(**{"num_steps": 4, "batch_tokens": 300, **training})
-    return RunConfig(source="en", target="de", model=TINY, training=settings, validate_every=2)
+    return RunConfig(source="en", target="de", model=TINY, training=settings, validate_every=2, precision=precision)
 
 
 def test_a_run_leaves_the_callers_random_numbers_as_they_were(tmp_path):
@@ -91,10 +91,10 @@ def test_a_run_leaves_the_callers_random_numbers_as_they_were(tmp_path):
 def test_all_ranks_take_the_precision_that_rank_0_chose(tmp_path, monkeypatch):
     monkeypatch.setattr(training_run, "chosen_precision", lambda *_: "bf16")
     first = Run(tmp_path, tiny(precision="auto"), "cpu", resume=False)
-    assert RunConfig.read(tmp_path).training.precision == first.config.training.precision == "bf16"
+    assert RunConfig.read(tmp_path).precision == first.config.precision == "bf16"
     monkeypatch.setattr(training_run, "chosen_precision", lambda *_: pytest.fail("rank 0 alone decides"))
     monkeypatch.setattr(training_run, "processes", lambda: Processes(1, 2))
-    assert Run(tmp_path, tiny(precision="auto"), "cpu", resume=False).config.training.precision == "bf16"
+    assert Run(tmp_path, tiny(precision="auto"), "cpu", resume=False).config.precision == "bf16"
 
 
 @pytest.mark.parametrize("interrupted", [False, True])

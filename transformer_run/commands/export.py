@@ -11,14 +11,11 @@ from typing import Any, NamedTuple, get_args
 
 from safetensors.torch import load_file
 
-from transformer_lib.data.text_files import Pair
-
 from ..checkpoints import WhichWeights
 from ..export.ctranslate2 import Engine
 from ..quantization import SCALE
 from ..translator import MODEL, Translator, find_folder, pretrained_names
-
-TestPairs = Callable[[argparse.Namespace, Translator], tuple[list[Pair], str]]
+from .evaluate import test_pairs
 
 
 class Format(NamedTuple):
@@ -36,8 +33,8 @@ FORMATS = {
 }
 
 
-def add_export(commands: Any, common: argparse.ArgumentParser, test_pairs: TestPairs) -> None:
-    """Add the command to those of the parser; `test_pairs` finds the pairs that --data and --split name."""
+def add_export(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command to those of the parser."""
     about = "write a translator in the format of another program"
     parser = commands.add_parser("export", parents=[common], help=about, description=about)
     parser.add_argument("translator", type=Path, help=f"its folder, or one of {', '.join(pretrained_names())}")
@@ -51,10 +48,10 @@ def add_export(commands: Any, common: argparse.ArgumentParser, test_pairs: TestP
     parser.add_argument("--split", help="of a corpus by name, as evaluate has it")
     names = get_args(WhichWeights)
     parser.add_argument("--checkpoint", choices=names, help="average: of the last (default: best)")
-    parser.set_defaults(run=partial(run_export, test_pairs=test_pairs))
+    parser.set_defaults(run=run_export)
 
 
-def run_export(args: argparse.Namespace, test_pairs: TestPairs) -> None:
+def run_export(args: argparse.Namespace) -> None:
     """Write the translator in the format asked for; nothing is left of an export that fails.
 
     Raises:

@@ -1,6 +1,7 @@
-"""The settings of a training run: its corpus, its model, its training and its checkpoints."""
+"""The settings of a training run, and the forms in which they are given."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,14 @@ from transformer_lib.config import (
     config_from_dict,
     is_finite,
 )
+from transformer_lib.data.corpora import CORPORA, check_corpus
 from transformer_lib.data.tokenizers import USUAL_SIZE, TokenizerKind
 from transformer_lib.weight_files import check_regular, parsed, sealed, unsealed
 
 from .precision import Precision
 from .whole_files import write_file
 
+FOLDER_FIRST = "The run's folder stands before --data"
 RUN_CONFIG = "training.json"  # in the folder of a run
 FORMAT = 1  # of that file; a change that older readers cannot follow raises it
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
@@ -155,3 +158,48 @@ class RunConfig:
         own["data"] = self.data if isinstance(self.data, str) else "own files"
         defaults = {f.name: f.default for f in fields(TransformerConfig) if f.name not in FIXED_BY_TOKENIZER}
         return own | defaults | dict(self.model) | asdict(self.training)
+
+
+def named_model(given: Sequence[str]) -> dict[str, Any]:
+    """The fields of a model by name, then those given one by one."""
+    named: dict[str, Any] = {}
+    for name in given:
+        named |= MODELS.get(name, {})
+    return named | assignments([setting for setting in given if setting not in MODELS])
+
+
+def assignments(given: Sequence[str]) -> dict[str, Any]:
+    """The settings in texts such as "p_drop=0.2". Raises ValueError for a text without an equals sign."""
+    settings: dict[str, Any] = {}
+    for assignment in given:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ValueError(f"{assignment!r} is not a setting; write it as key=value")
+        try:
+            settings[key] = json.loads(value)
+        except json.JSONDecodeError:
+            # A word, such as norm_order=pre; True, False and None as the messages write them.
+            settings[key] = {"True": True, "False": False, "None": None}.get(value, value)
+    return settings
+
+
+def corpus_or_files(given: list[str] | None) -> str | list[str] | None:
+    """The name of a corpus, or the paths of files."""
+    if not given or not (given[0] in CORPORA or (len(given) == 1 and not Path(given[0]).exists())):
+        return given and existing_files(given)
+    if len(given) > 1:
+        raise ValueError(f"--data {' '.join(given)}: give one corpus name, or files. {FOLDER_FIRST}")
+    check_corpus(given[0])
+    return given[0]
+
+
+def existing_files(files: Sequence[str]) -> list[str]:
+    """Their whole paths. Raises ValueError for what is no file."""
+    for file in files:
+        if Path(file).is_dir():
+            raise ValueError(f"{file} is a folder, no file of sentences. {FOLDER_FIRST}")
+        if not Path(file).exists():
+            raise ValueError(f"{file}: there is no such file. {FOLDER_FIRST}")
+        if not Path(file).is_file():
+            raise ValueError(f"{file} is no regular file, and a corpus is read several times; write it to a file")
+    return [str(Path(file).absolute()) for file in files]  # a run may be resumed from another folder

@@ -6,7 +6,7 @@ import pytest
 
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.weight_files import sealed
-from transformer_run.run_config import CHANGEABLE, RunConfig
+from transformer_run.settings import CHANGEABLE, RunConfig
 
 RUN = RunConfig(model={"d_model": 16, "p_drop": 0.2}, training=TrainingConfig(num_steps=9, seed=3))
 
