@@ -1,18 +1,19 @@
 """The decoder with a key–value cache: a step passes the newest token alone through the layers."""
 
-from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from .layers import DecoderLayer
+from .layers import AddAndNorm, DecoderLayer
 from .masks import padding_mask
 from .multi_head_attention import MultiHeadAttention
+from .own_parts import are_untouched
+from .positional_encoding import LearnedPositions, SinusoidalPositions
 from .shapes import CrossMask, HeadsKey, HeadsValue, Memory, PastMask, QueryStates, SourceIds
-from .transformer import Decoder, Transformer
+from .transformer import Decoder, Transformer, parts
 
 
 class LayerCache:
@@ -123,7 +124,8 @@ class Rereading:
         if mask is not None:  # of each candidate one cell a step
             texts = texts.unsqueeze(1).expand(mask[:, 0].shape)[mask[:, 0]].view(-1, self.length)
         sources = self.source.repeat_interleave(tokens.size(1), dim=0)
-        return self.model(sources, texts)[:, -1].unflatten(0, tokens.shape)
+        logits = self.model(sources, texts)[:, -1].clone()  # the caller may change them; a hook may keep the model's
+        return logits.unflatten(0, tokens.shape)
 
     def keep(self, rows: Tensor) -> None:
         """Drop all other sentences of the batch."""
@@ -133,8 +135,9 @@ class Rereading:
 def start_decoding(model: Transformer, source: SourceIds, limit: int) -> DecoderCache | Rereading:
     """Encode the source, and be ready for at most `limit` steps.
 
-    A step computes what `model(source, text)` does. It has no cache, and reads the text so far again, where a forward
-    that the cache does not call is the reader's own or has a hook.
+    A step computes what `model(source, text)` does. It has no cache, and reads the text so far again, where takes_cache
+    says so. A norm, a feed-forward network, a projection or an embedding may be any module that acts position by
+    position: the cache shows it one token at a time.
 
     Raises:
         ValueError: as Transformer.encode does.
@@ -145,22 +148,26 @@ def start_decoding(model: Transformer, source: SourceIds, limit: int) -> Decoder
     return Rereading(model, source)
 
 
-def takes_cache(model: Transformer) -> bool:
-    """Whether every forward that the cache leaves out is the library's, without hooks."""
-    parts: list[tuple[Any, type[nn.Module]]] = [(model, Transformer), (model.decoder, Decoder)]
-    for layer in getattr(model.decoder, "layers", ()):
-        attentions = [getattr(layer, name, None) for name in ("self_attention", "cross_attention")]
-        parts += [(layer, DecoderLayer), *((attention, MultiHeadAttention) for attention in attentions)]
-    return is_own(model.decode, Transformer.decode) and all(
-        isinstance(part, kind) and is_own(part.forward, kind.forward) and not has_hooks(part) for part, kind in parts
-    )
+PLACES = {
+    "self_attention": MultiHeadAttention,
+    "self_attention_norm": AddAndNorm,
+    "cross_attention": MultiHeadAttention,
+    "cross_attention_norm": AddAndNorm,
+    "feed_forward_norm": AddAndNorm,
+}
+POSITIONS = (SinusoidalPositions, LearnedPositions)
 
 
-def is_own(method: Callable[..., Any], function: Callable[..., Any]) -> bool:
-    """Whether the method is this function of its class: no subclass and no instance has replaced it."""
-    return getattr(method, "__func__", None) is function
+def takes_cache(model: Any) -> bool:
+    """Whether a step with the cache equals `model(source, text)`.
 
-
-def has_hooks(module: nn.Module) -> bool:
-    """Whether anybody has registered a hook on its forward."""
-    return bool(module._forward_hooks or module._forward_pre_hooks)
+    The model, its positions and its decoder's layers, attentions and add & norms are the library's, and nobody has
+    touched a module outside the encoder.
+    """
+    if not isinstance(model, Transformer):
+        return False
+    layers = list(getattr(model.decoder, "layers", ()))
+    places = [(model.decoder, Decoder), (model.positions, POSITIONS), *((layer, DecoderLayer) for layer in layers)]
+    places += [(getattr(layer, name, None), kind) for layer in layers for name, kind in PLACES.items()]
+    path = [m for part in model.children() if part is not model.encoder for m in parts(part)]
+    return all(isinstance(part, kind) for part, kind in places) and are_untouched([model, *path])

@@ -3,7 +3,8 @@
 import math
 import numbers
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,8 +15,11 @@ from torch import Tensor
 from .cache import start_decoding
 from .config import TransformerConfig, check_positive
 from .data.batches import pad_rows
+from .embeddings import check_tensor
+from .fast import watcher
+from .own_parts import are_untouched
 from .shapes import SourceIds
-from .transformer import Transformer, evaluation_mode, record_attention
+from .transformer import Transformer, evaluation_mode, parts, record_attention
 
 # Of the length penalty: the paper's exponent, or the score per token, log P / |Y|.
 Alpha = float | Literal["length"]
@@ -25,7 +29,6 @@ LARGEST_BEAM = 1024  # candidates; the memory of a mask grows with the square
 MAX_SOURCE_TOKENS = 1000  # of one sentence of a text; attention's memory grows with the square
 
 
-@torch.no_grad()
 def greedy_decode(
     model: Transformer,
     source: SourceIds,
@@ -47,9 +50,10 @@ def greedy_decode(
     Raises:
         ValueError: a max_length below 1, a source that the model refuses, or
             logits that are not finite.
+        TypeError: a list in place of a tensor.
     """
     config = model.config
-    with evaluation_mode(model):
+    with decoding_mode(model):
         limits = length_limits(model, source, max_length)
         longest = int(limits.max())
         cache = start_decoding(model, source, longest)
@@ -69,7 +73,21 @@ def greedy_decode(
                 rows, tokens = rows[still_open], tokens[still_open]
                 limits = limits[still_open]
                 cache.keep(still_open)
-    return generated[:, : cache.length]
+    return generated[:, : cache.length].clone()  # made outside that mode: training can use it
+
+
+@contextmanager
+def decoding_mode(model: Transformer) -> Iterator[None]:
+    """No dropout and no gradients inside the `with` block.
+
+    PyTorch's inference mode is faster, and training cannot use its tensors. It is on where nobody keeps one: every part
+    is the library's or PyTorch's, without hooks, and nobody records attention.
+    """
+    every = parts(model)
+    packages = {kind.__module__.partition(".")[0] for kind in set(map(type, every))}
+    kept = packages - {"torch", __name__.partition(".")[0]} or watcher() or not are_untouched(every)
+    with evaluation_mode(model), (torch.no_grad if kept else torch.inference_mode)():
+        yield
 
 
 def longest_source(config: TransformerConfig) -> int:
@@ -88,6 +106,7 @@ def length_limits(model: Transformer, source: SourceIds, max_length: int | None)
     """The most tokens that each sentence may grow to: max_length, or its input's length + 50 (section 6.1)."""
     if max_length is not None:
         check_positive(max_length=max_length)
+    check_tensor("source", source)
     if len(source) == 0:
         raise ValueError("source has no sentences: decoding needs at least one")
     limits = (source != model.config.pad_id).sum(dim=-1) + EXTRA
@@ -174,7 +193,6 @@ def beam_search(
     return pad_rows([best[0].tokens for best in ranked], model.config.pad_id).to(source.device)
 
 
-@torch.no_grad()
 def beam_hypotheses(
     model: Transformer,
     source: SourceIds,
@@ -193,7 +211,7 @@ def beam_hypotheses(
     check_beam_size(beam_size)
     check_alpha(alpha)
     finished: list[list[Hypothesis]] = [[] for _ in source]
-    with evaluation_mode(model):
+    with decoding_mode(model):
         limits = length_limits(model, source, max_length)
         cache = start_decoding(model, source, int(limits.max()))
         beam = _Beam(model.config, limits, beam_size, next(model.parameters()).dtype)

@@ -40,13 +40,29 @@ class TokenEmbedding(nn.Module):
         return F.linear(states, self.weight, bias)
 
 
+def check_tensor(name: str, tokens: Tensor) -> None:
+    """Raise TypeError for a list of ids, or whatever is no tensor."""
+    if not isinstance(tokens, Tensor):
+        remedy = f"give a tensor of int64: torch.tensor({name}), after pad_rows where sentences differ in length"
+        raise TypeError(f"{name} is of type {type(tokens).__name__}; {remedy}")
+
+
 def check_ids(name: str, tokens: Tensor, vocabulary_size: int, dim: int = 2) -> None:
-    """Raise ValueError unless these are integer ids of the vocabulary; the message gives the first bad one's place."""
+    """Raise ValueError unless these are integer ids of the vocabulary; the message gives the first bad one's place.
+
+    Raises:
+        TypeError: what is no tensor.
+    """
+    check_tensor(name, tokens)
+    if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
+        raise ValueError("torch.jit.trace would keep the lengths of this one example; use torch.export.export")
     if tokens.dim() != dim or tokens.dtype != torch.int64:
         raise ValueError(
             f"{name} has shape {tuple(tokens.shape)} and dtype {tokens.dtype}; "
             f"token ids have {dim} {'axis' if dim == 1 else 'axes'} and dtype torch.int64"
         )
+    if tokens.is_meta:  # has no values
+        return
     bad = (tokens < 0) | (tokens >= vocabulary_size)
     if bad.any():
         place = bad.nonzero()[0].tolist()

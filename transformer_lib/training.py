@@ -206,6 +206,9 @@ def epochs(
 ) -> Iterator[Batch]:
     """Batches of the pairs without end; the seed gives each epoch its order.
 
+        pairs = [(source_tokenizer.encode(s), target_tokenizer.encode(t)) for s, t in sentences]  # lists of ids
+        batches = epochs(pairs, model.config, TrainingConfig(num_steps=1000))
+
     Args:
         model_config: of the model to train, whose pad, start and end ids the
             batches get.

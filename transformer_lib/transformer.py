@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from threading import get_ident
+from typing import cast
 
 import torch
 from jaxtyping import Float
@@ -78,6 +80,7 @@ class Transformer(nn.Module):
     """The encoder-decoder model of the paper. Source: figure 1, section 3.
 
     `model(source, target_input)` gives the logits of each next token. The masks are derived from `pad_id`.
+    torch.compile and torch.export take it, torch.jit.trace does not.
     """
 
     def __init__(self, config: TransformerConfig):
@@ -110,6 +113,7 @@ class Transformer(nn.Module):
 
         Raises:
             ValueError: ids outside the vocabulary, batches of different sizes, a source of padding alone.
+            TypeError: a list in place of a tensor.
         """
         return self.decode(target_input, self.encode(source), source)
 
@@ -190,7 +194,7 @@ class Transformer(nn.Module):
         config = self.config
         check_ids("source", source, config.source_vocabulary_size or config.vocabulary_size)
         empty = (source == config.pad_id).all(dim=1)
-        if empty.any():
+        if not source.is_meta and empty.any():
             row = int(empty.nonzero()[0])
             raise ValueError(f"source[{row}] is padding alone (pad_id = {config.pad_id}): nothing to look at")
 
@@ -230,17 +234,33 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, Float[Tensor, "batc
         `encoder.{i}.self`, `decoder.{i}.self` and `decoder.{i}.cross`; a later pass overwrites an earlier one.
 
     Raises:
-        ValueError: as named_attentions does.
+        ValueError: as named_attentions does; at the end of the block, an attention of the reader's own that ran and
+            recorded no weights.
     """
     names: dict[nn.Module, str] = {attention: name for name, attention in named_attentions(model)}
     weights: dict[str, Tensor] = {}
+    silent: set[str] = set()
+    here = get_ident()
 
     def record(attention: nn.Module, recorded: Tensor) -> None:
         if attention in names:  # another model may run inside the block
             weights[names[attention]] = recorded
 
-    with watch_attention(record):
+    def listen(attention: nn.Module, *_: object) -> None:
+        if get_ident() == here and (name := names[cast(MultiHeadAttention, attention)]) not in weights:
+            silent.add(name)
+
+    # The library's own attention always tells its weights.
+    own = [a for a in names if type(a) is not MultiHeadAttention or vars(a).keys() & {"forward", "attend"}]
+    with ExitStack() as hooks, watch_attention(record):
+        for attention in own:
+            hooks.enter_context(attention.register_forward_hook(listen))
         yield weights
+    if silent:
+        remedy = "compute the output by super().attend, or call watcher()(self, weights) of transformer_lib.attention"
+        raise ValueError(
+            f"no weights of {', '.join(sorted(silent))}: an attention of your own must tell them; {remedy}"
+        )
 
 
 def named_attentions(model: nn.Module) -> list[tuple[str, MultiHeadAttention]]:
@@ -268,10 +288,19 @@ def named_attentions(model: nn.Module) -> list[tuple[str, MultiHeadAttention]]:
     return list(found.items())
 
 
+def parts(module: nn.Module) -> list[nn.Module]:
+    """The module and all below it; one in two places comes twice. Of a small model `modules()` takes the time of a
+    decoding step."""
+    found = [module]
+    for part in found:
+        found += [child for child in part._modules.values() if child is not None]
+    return found
+
+
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
     """Switch dropout off inside the `with` block; restore each module's mode afterwards."""
-    training = [part for part in model.modules() if part.training]
+    training = [part for part in parts(model) if part.training]
     if training:
         model.eval()
     try:

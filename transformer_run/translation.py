@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
 
 from transformer_lib.data.batches import pad_rows
@@ -26,10 +25,11 @@ from transformer_lib.transformer import Transformer
 Found = TypeVar("Found")
 
 
-def source_ids(model: Transformer, sentences: Sequence[str], tokenizer: Tokenizer) -> list[list[int]]:
+def source_ids(model: Transformer, sentences: Iterable[str], tokenizer: Tokenizer) -> list[list[int]]:
     """The tokens of each sentence that `model` reads, without `<eos>`. Raises and warns as `translate` does."""
     if isinstance(sentences, str):
         raise TypeError(f"sentences must be a list, got the string {sentences[:20]!r}; put it in brackets")
+    sentences = list(sentences)  # also of a generator, or of an open file
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise TypeError(f"sentences[{number}] = {sentence!r} must be a string")
@@ -115,8 +115,7 @@ def _searched(
 
     def searched(chosen: list[int]) -> list[Found]:
         source = pad_rows([[*encoded[i], model.config.eos_id] for i in chosen], model.config.pad_id)
-        with torch.inference_mode():  # nothing of it meets autograd again
-            return search(source.to(next(model.parameters()).device))
+        return search(source.to(next(model.parameters()).device))
 
     order = sorted((i for i, ids in enumerate(encoded) if ids), key=lambda i: len(encoded[i]))
     batches = (order[start : start + batch_size] for start in range(0, len(order), batch_size))

@@ -17,7 +17,7 @@ each checkpoint of a run holds that of its translator.json: what was altered or 
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -32,6 +32,7 @@ from transformer_lib.config import TransformerConfig, check_choice, check_positi
 from transformer_lib.data.tokenizers import Tokenizer, load_tokenizer
 from transformer_lib.decoding import PAPERS_ALPHA, Alpha, Hypothesis, hypothesis_attention
 from transformer_lib.evaluation import Bleu, bleu, bleu_tokenization, exact_match
+from transformer_lib.own_parts import check_weights_suffice
 from transformer_lib.transformer import Transformer, count_parameters
 from transformer_lib.weight_files import check_regular, differing, digest, sealed, unsealed
 
@@ -86,7 +87,8 @@ class Translator:
         """Write everything into a folder, the weights as they are; `load` gives the same translator.
 
         Raises:
-            ValueError: the folder is that of a run, whose checkpoints would no longer fit.
+            ValueError: the folder is that of a run, whose checkpoints would no longer fit; or the model has parts of
+                your own.
         """
         self._write(Path(folder), self._weights())
 
@@ -101,6 +103,7 @@ class Translator:
         return {name: weight.cpu().contiguous().clone() for name, weight in self.model.state_dict().items()}
 
     def _write(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
+        check_weights_suffice(self.model)
         if run_checkpoints(folder).paths():
             raise ValueError(f"{folder} is the folder of a run; name another one")
         with suppress(OSError, ValueError):  # where a kill left the translator of before between two names
@@ -173,7 +176,7 @@ class Translator:
 
     def translate(
         self,
-        sentences: Sequence[str],
+        sentences: Iterable[str],
         progress: bool = False,
         beam_size: int = 1,
         alpha: Alpha = PAPERS_ALPHA,
@@ -193,6 +196,7 @@ class Translator:
             ValueError: an n_best larger than beam_size, or a value out of range.
         """
         check_n_best(n_best, beam_size)
+        sentences = sentences if isinstance(sentences, str) else list(sentences)
         bar = partial(progress_bar, total=len(sentences), verb="translating") if progress else iter
         options: dict[str, Any] = {"beam_size": beam_size, "alpha": alpha, "shown": bar}
         if n_best is None and not return_scores:

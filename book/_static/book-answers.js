@@ -5,6 +5,7 @@
 (() => {
   const KEY = "book-answers";
   const AGAIN = "Not yet. Think again, or open a hint.";
+  const ROUNDED = "Right as far as it goes. Give more decimals.";
 
   // ── Progress ──
 
@@ -28,9 +29,11 @@
 
   // ── Reading an answer ──
 
+  // 12,000.5 or, with the comma for decimals, 12.000,5.
   function numeral(text, comma) {
-    const isGrouped = /^[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/.test(text);
-    const plain = isGrouped && !comma ? text.replaceAll(",", "") : text.replace(",", ".");
+    const english = comma ? text.replace(/[.,]/g, (sign) => (sign === "," ? "." : ",")) : text;
+    const isGrouped = /^[1-9]\d{0,2}(,\d{3})+(\.\d+)?$/.test(english);
+    const plain = isGrouped ? english.replaceAll(",", "") : text.replace(",", ".");
     return /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
   }
 
@@ -42,29 +45,49 @@
     return (place - zero) % 10;
   }
 
-  // A calculation as phones and input methods write it, in ASCII: wide digits, ½, ², ÷, thin spaces, any minus.
-  function ascii(text) {
-    return text
-      .replace(/[\s\p{Cf}_'’]/gu, "")
+  // A calculation as phones and input methods write it, in ASCII: wide digits, ½, ², ÷, any minus; "= 2 1/3 nats".
+  // A space between digits stays unless it groups three: two numbers are not one.
+  function ascii(text, label) {
+    const parts = text
+      .replace(/[\p{Cf}_'’]/gu, "")
       .replace(/\p{Nd}/gu, digit)
-      .replace(/(\d*)([¼-¾⅐-⅞])/g, (_all, whole, part) => `(${whole || 0}+${part.normalize("NFKC")})`)
+      .replace(/(\d*)\s*([¼-¾⅐-⅞])/g, (_all, whole, part) => `(${whole || 0}+${part.normalize("NFKC")})`)
       .replace(/[⁻⁰¹²³⁴-⁹]+/g, (power) => `^(${power.normalize("NFKC")})`)
       .normalize("NFKC")
-      .replace(/[−‐-―]/g, "-").replace(/[×·⋅∙∗•x]/gi, "*").replace(/[÷⁄∕:]/g, "/").replaceAll("**", "^")
-      .replace(/[٫。]/g, ".").replaceAll("٬", ",").replaceAll("٪", "%").replace(/√/g, "sqrt");
+      .replace(/[−‐-―]/g, "-").replace(/[×·⋅∙∗•]|(?<!\p{L})x(?!\p{L})/giu, "*").replace(/[÷⁄∕]|:(?=\s*\d)/g, "/")
+      .replaceAll("**", "^").replace(/[٫。]/g, ".").replaceAll("٬", ",").replaceAll("٪", "%").replace(/√/g, "sqrt")
+      .replace(/\b(math|np|torch)\./g, "").replace(/\blog\s+/gi, "ln ")
+      .split(/[=≈~≃≅]/).map((part) => part.trim().replace(/[.,;!?:]+$/, "")).filter((part) => /\d/.test(part));
+    return withoutUnit(parts.at(-1) ?? "", label)
+      .replace(/(?<![\d.,])(\d+)\s+(\d{1,2})\s*\/\s*(\d+)/g, "($1+$2/$3)")
+      .replace(/(?<=\d)\s(?=\d{3}(?!\d))/g, "")
+      .replace(/(?<!\d)\s+|\s+(?!\d)/g, "");
   }
 
-  // + - * / ^ ( ) % ln sqrt; NaN for anything else. `comma`: a comma divides the decimals, also before three digits.
-  // `percent`: what % stands for.
-  function calculated(text, comma, percent) {
-    const parts = ascii(text).match(/[\d.,]+(?:e[+-]?\d+)?|ln|sqrt|[^]/gi) ?? [];
+  const TIMES = { k: "e3", thousand: "e3", M: "e6", million: "e6", billion: "e9", percent: "%" };
+
+  // Without the words after a number. A unit of memory or time that the question lacks stays, and is not read.
+  function withoutUnit(text, label) {
+    const [, number, words] = /^(.*[\d.)%])\s*((?!(?:π|pi|e)(?!\p{L}))\p{L}[^\d()]*)$/su.exec(text) ?? [null, text, ""];
+    const [, times, unit] = /^(k|M|thousand|million|billion|percent)?(?!\p{L})\s*(\p{L}*)/u.exec(words) ?? [null, "", words];
+    const isOther = /^([kmgt]i?b|[kmg]?bytes?|bits?|[mµn]s)$/i.test(unit) && !label.toLowerCase().split(/\W/).includes(unit.toLowerCase());
+    return isOther ? text : number + (TIMES[times] ?? "");
+  }
+
+  // + - * / ^ ( ) % and functions; NaN for anything else. `comma`: a comma divides the decimals, also before three digits.
+  // `percent`: what % stands for. `label`: of the field.
+  const FUNCTIONS = { ln: Math.log, log: Math.log, log2: Math.log2, log10: Math.log10, exp: Math.exp, sqrt: Math.sqrt };
+
+  function calculated(text, comma, percent, label) {
+    const signs = /[\d.,]+(?:e[+-]?\d+)?|log(?:2|10)(?=\()|log|ln|exp|sqrt|[^]/gi;
+    const parts = ascii(text, label).match(signs) ?? [];
     const takes = (...signs) => (signs.includes(parts[0]?.toLowerCase()) ? parts.shift().toLowerCase() : null);
 
     function atom() {
       if (takes("-")) return -power();
       if (takes("+")) return power();
-      const name = takes("ln", "sqrt");
-      if (name) return name === "ln" ? Math.log(atom()) : Math.sqrt(atom());
+      const name = takes(...Object.keys(FUNCTIONS));
+      if (name) return FUNCTIONS[name](atom());
       if (!takes("(")) return numeral(parts.shift() ?? "", comma);
       const inside = sum();
       return takes(")") ? inside : NaN;
@@ -104,6 +127,19 @@
     return rule && { words: question.words[rule[1]], right: rule[2] === 1 };
   }
 
+  // Half a unit of the last decimal; 0 for one digit, a guess, and for a calculation.
+  function rounding(text, label) {
+    const [, whole, decimals] = /^-?(\d*)[.,](\d+)$/.exec(ascii(text, label)) ?? [];
+    return decimals && Number(whole + decimals) > 9 ? 0.5 / 10 ** decimals.length : 0;
+  }
+
+  // Whether the solution, in the first rule, becomes these numbers when it is rounded.
+  function isRounded(question, values, slacks) {
+    const [box, , right] = question.rules[0];
+    return right === 1 && box.every((range, i) => within(values[i], range && [
+      range[0] === null ? null : range[0] - slacks[i], range[1] === null ? null : range[1] + slacks[i]]));
+  }
+
   // The remark on what stands in the fields, and which of them cannot be read.
   function remark(question, texts) {
     const empty = texts.flatMap((text, i) => (text ? [] : [i]));
@@ -114,7 +150,10 @@
     const isWhole = question.kind === "whole";
     // 50 % may be 0.5 or, where percents are asked for, 50.
     const ways = [[false, 0.01], [true, 0.01], [false, 1], [true, 1]].filter(([comma]) => !(isWhole && comma));
-    const readings = ways.map(([comma, percent]) => texts.map((text) => calculated(text, comma, percent)));
+    const readings = ways.map(([comma, percent]) => texts.map((text, i) => {
+      const typed = isWhole ? text.replace(/(?<![\d.,])\d{1,3}(\.\d{3})+(?![\d.,])/g, (all) => all.replaceAll(".", "")) : text;
+      return calculated(typed, comma, percent, question.labels[i]);
+    }));
     const isBad = (value) => Number.isNaN(value) || (isWhole && !Number.isInteger(value));
     const good = readings.filter((values) => !values.some(isBad));
     if (!good.length) {
@@ -122,7 +161,10 @@
       return { words: `“${texts[bad[0]]}” is not read as ${isWhole ? "a whole number" : "a number"}.`, bad };
     }
     const found = good.map((values) => judged(question, values));
-    return found.find((one) => one?.right) ?? found[0] ?? { words: AGAIN };
+    const said = found.find((one) => one?.right) ?? found[0];
+    if (said) return said;
+    const slacks = texts.map((text, i) => (isWhole ? 0 : rounding(text, question.labels[i])));
+    return { words: good.some((values) => isRounded(question, values, slacks)) ? ROUNDED : AGAIN };
   }
 
   // ── The forms of the page ──
@@ -146,6 +188,7 @@
     const bytes = Uint8Array.from(atob(form.querySelector("script").textContent), (letter) => letter.charCodeAt(0));
     const question = JSON.parse(new TextDecoder().decode(bytes));
     const inputs = [...form.querySelectorAll("input")];
+    question.labels = inputs.map((one) => one.labels[0].textContent);
     const isChoice = inputs[0].type !== "text";
     const chosenNow = () => inputs.filter((one) => one.checked).map((one) => one.value);
     const read = () => (isChoice ? [chosenNow().join(" ")] : inputs.map((one) => one.value.trim()));

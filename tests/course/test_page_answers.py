@@ -1,5 +1,6 @@
 """What a page judges without Python is what the chapter's check says: every prediction of the book, and small ones."""
 
+import math
 import os
 import random
 import re
@@ -11,7 +12,19 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from workshop.course.exercises import Exercise, WrongAnswer, exercises_of
-from workshop.course.page_answers import NOT_ALL, Answer, Check, Leaf, Range, Rule, alike, checks_of, is_asked, rules_of
+from workshop.course.page_answers import (
+    ALL,
+    NOT_ALL,
+    Answer,
+    Check,
+    Leaf,
+    Range,
+    Rule,
+    alike,
+    checks_of,
+    is_asked,
+    rules_of,
+)
 from workshop.site.book_answers import form_html
 from workshop.site.book_index import Page, pages_in_order, read_page
 from workshop.site.chromium import ARGUMENTS, chromium
@@ -75,9 +88,25 @@ def test_a_typical_mistake_is_named_though_it_is_rounded(made: Callable[..., Che
 def test_an_answer_that_only_the_visible_check_passes_is_not_right(made: Callable[..., Check]) -> None:
     body = 'return "Right for the first." if x[0] == 1 else "No."'
     rules = rules_of(made(body, "(1, 2)", "(1, 3)", hidden="assert x[1] == 2"))
-    assert judged(rules, (1, 2)) == ("Right for the first.", True)
     assert judged(rules, (1, 3)) == (f"Right for the first. {NOT_ALL}", False)
     assert judged(rules, (7, 2)) is None
+
+
+@pytest.mark.parametrize(
+    ("praise", "said"),
+    [
+        ("Right for the first.", ALL),
+        ("Right for 1.", ALL),
+        ("Right for a = 1: the half.", f"{ALL} For a = 1: the half."),
+        ("Right: the half. Indeed.", f"{ALL} The half. Indeed."),
+        ("Right.", ALL),
+    ],
+)
+def test_a_wholly_right_answer_is_not_praised_for_a_part(made: Callable[..., Check], praise: str, said: str) -> None:
+    body = f'return "{praise}" if x[0] == 1 else "No."'
+    assert judged(rules_of(made(body, "(1, 2)", hidden="assert x[1] == 2")), (1, 2)) == (said, True)
+    both = f'return "{praise}" if x == (1, 2) else "No."'
+    assert judged(rules_of(made(both, "(1, 2)")), (1, 2)) == (praise, True)
 
 
 def test_every_choice_has_its_remark(made: Callable[..., Check]) -> None:
@@ -146,7 +175,45 @@ TYPED = {
     12_000: "12000 12,000 12\u202f000 12'000 12’000 12\u2009000 1.2e4 １２，０００",
     50: "50 50% 50\u00a0% ５０％",
 }
-NOT_READ = ("1,2,3", "alert(1)", "2 *", "½½", "%", "１２か", "²")
+# What a space or a word stands in.
+WITH_SPACES = {
+    7 / 3: ("2 1/3", "2 1 / 3", "2⅓", "2 ⅓", "２ １／３", "7/3", "= 2 1/3", "1 + 1 1/3"),
+    -7 / 3: ("-2 1/3", "−2 ⅓"),
+    2 / 3: ("2/3", "= 2/3", "2 / 3 of the peak"),
+    math.log(40): (
+        "log(40)",
+        "log 40",
+        "ln 40",
+        "math.log(40)",
+        "np.log(40) nats",
+        "ln(40) = log 40",
+        "log2(40) * ln 2",
+    ),
+    1.5: ("1,5", "1.5 nats", "≈ 1.5", "~1.5", "x = 1.5", "3/2 = 1.5.", "1,5 Wörter", "1.5.", "1.5 kg"),
+    1234.5: ("1.234,5", "1,234.5", "1 234,5"),
+    1e-3: ("1e-3", "1E−3", "10^-3", "1 × 10⁻³", "0.1 percent", "exp(-ln(1000))"),
+    16_000: ("16 000", "16k steps", "16 thousand", "16,000 steps", "16.000", "step 1 = 16000"),
+    12: ("12 entries", "= 12", "3 * 4 = 12", "12個"),
+    1_234_567: ("1 234 567", "1.234.567", "1,234,567", "1'234'567 parameters"),
+    35.84e6: ("35.84 million", "35.84M", "35,84 million parameters", "35 840 000"),
+}
+NOT_READ = (
+    "1,2,3",
+    "alert(1)",
+    "2 *",
+    "½½",
+    "%",
+    "か１２",
+    "²",
+    "3 4",
+    "2 3 1/4",
+    "2π",
+    "2 pi",
+    "5 MB",
+    "5 ms",
+    "12 34",
+    "nats",
+)
 
 
 @pytest.fixture(scope="module")
@@ -161,10 +228,10 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
-def remarks(browser: Browser, kind: str, rules: list[Any], texts: Iterable[str]) -> list[str]:
+def remarks(browser: Browser, kind: str, rules: list[Any], texts: Iterable[str], field: str = "x") -> list[str]:
     """What a form says of each text that is typed into its one field."""
     page = browser.new_page()
-    page.set_content(form_html("q", {"fields": ["x"], "choices": [], "kind": kind, "rules": rules}))
+    page.set_content(form_html("q", {"fields": [field], "choices": [], "kind": kind, "rules": rules}))
     page.add_script_tag(path=ROOT / "book" / "_static" / "book-answers.js")
     said = []
     for text in texts:
@@ -181,8 +248,36 @@ def test_a_number_is_read_as_phones_and_input_methods_write_it(browser: Browser,
             texts = re.split(" (?! )", written)
             said = remarks(browser, kind, [[[[value, value]], "Right", 1]], texts)
             assert [text for text, one in zip(texts, said, strict=True) if one != "Right"] == []
+    for value, texts in WITH_SPACES.items():
+        if kind == "number" or value == int(value):
+            said = remarks(browser, kind, [[[[value, value]], "Right", 1]], texts)
+            assert [text for text, one in zip(texts, said, strict=True) if one != "Right"] == []
     said = remarks(browser, kind, [[[[2, 2]], "Right", 1]], NOT_READ)
     assert [text for text, one in zip(NOT_READ, said, strict=True) if "not read" not in one] == []
+
+
+def test_a_unit_is_read_where_the_question_names_it(browser: Browser) -> None:
+    rules = [[[[5, 5]], "Right", 1]]
+    assert remarks(browser, "number", rules, ["5 MB", "5 mb", "5"], "MB with two processes") == ["Right"] * 3
+    assert all("not read" in said for said in remarks(browser, "number", rules, ["5 GB", "5 bits"], "MB of each"))
+
+
+def test_a_number_that_is_rounded_too_far_is_told_so(browser: Browser) -> None:
+    rules = [[[[3.68, 3.695]], "Right", 1], [[[5.3, 5.4]], "Bits", 0]]
+    rounded, wrong = "Give more decimals", "Not yet"
+    texts = {
+        "3.69": "Right",
+        "3.7": rounded,
+        "3,7": rounded,
+        "= 3.7 nats": rounded,
+        "4": wrong,
+        "3.8": wrong,
+        "0.4": wrong,
+    }
+    for text, said in zip(texts, remarks(browser, "number", rules, texts), strict=True):
+        assert texts[text] in said, text
+    assert "Bits" in remarks(browser, "number", rules, ["5.3"])
+    assert wrong in remarks(browser, "number", [[[[3.66, 3.68]], "Right", 1]], ["3.6"])[0]
 
 
 def test_a_word_is_read_as_phones_and_input_methods_write_it(browser: Browser) -> None:

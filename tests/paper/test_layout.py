@@ -18,7 +18,8 @@ PACKAGE, RUN = ROOT / "transformer_lib", ROOT / "transformer_run"
 # A file may import from those above it, never from those below. Of a folder, its name.
 ORDER = (
     "shapes config masks positional_encoding embeddings label_smoothing attention fast multi_head_attention layers "
-    "transformer cache data learning_rate training decoding weight_files evaluation attention_maps plots interop"
+    "transformer own_parts cache data learning_rate training decoding weight_files evaluation attention_maps plots "
+    "interop"
 ).split()
 RUN_ORDER = (
     "whole_files own_corpus encoded_pairs checkpoints quantization precision r_drop distributed update "

@@ -8,9 +8,17 @@ import torch
 from tiny_models import SOURCE
 from torch import nn
 
-from transformer_lib import MultiHeadAttention, beam_search, greedy_decode
-from transformer_lib.cache import DecoderCache, start_decoding
+from transformer_lib import MultiHeadAttention, Transformer, beam_search, greedy_decode, record_attention, reference
+from transformer_lib.cache import DecoderCache, start_decoding, takes_cache
+from transformer_lib.data import WordTokenizer
 from transformer_lib.decoding import beam_hypotheses
+from transformer_lib.interop.marian import to_marian
+from transformer_lib.layers import AddAndNorm, FeedForward
+from transformer_lib.own_parts import check_weights_suffice
+from transformer_lib.positional_encoding import SinusoidalPositions
+from transformer_run.export.ctranslate2 import write_ctranslate2
+from transformer_run.export.onnx import encoder_and_step
+from transformer_run.translator import Translator
 
 LENGTH = 7
 
@@ -36,6 +44,20 @@ def same_as_the_loop(m):
     found = greedy_decode(m, SOURCE, LENGTH)
     expected = by_the_loop(m, SOURCE)[:, : found.size(1)]
     return torch.equal(found, expected)
+
+
+def beams_are_those_of_the_loop(m):
+    found = beam_hypotheses(m, SOURCE, 3, 0.6, 5)
+    for row, hypotheses in enumerate(found[:2]):
+
+        @torch.no_grad()
+        def log_probabilities(tokens, row=row):
+            return m(SOURCE[row : row + 1], torch.tensor([tokens]))[0, -1].log_softmax(-1).numpy()
+
+        expected = reference.beam_search(log_probabilities, m.config.bos_id, m.config.eos_id, 0, 3, 0.6, 5)
+        if [h.tokens for h in hypotheses] != [tokens for _, tokens in expected]:
+            return False
+    return True
 
 
 class Around(nn.Module):
@@ -78,6 +100,15 @@ def opposite(output):
     return -3 * output
 
 
+def by_place(output):
+    """Each position along the next to last axis times a number of its own, as rotary positions have it."""
+    return output * (3 * torch.arange(output.size(-2)).to(output) + 1).cos()[:, None]
+
+
+def both_by_place(pair):
+    return tuple(map(by_place, pair))
+
+
 def wrapped(path):
     """A module stands around this part from now on."""
     return lambda m: m.set_submodule(path, Around(m.get_submodule(path)))
@@ -90,6 +121,72 @@ def method_of_one_layer(m):
 
 def hook(m):
     m.decoder.layers[0].cross_attention.register_forward_hook(lambda _module, _inputs, output: opposite(output))
+
+
+def hooked(path, change=by_place):
+    def apply(m):
+        m.get_submodule(path).register_forward_hook(lambda _module, _inputs, output: change(output))
+
+    return apply
+
+
+def patched(path, method, change=by_place):
+    """This method of one object changes its output from now on."""
+
+    def apply(m):
+        part = m.get_submodule(path)
+        before = getattr(part, method)
+        setattr(part, method, lambda *given, **named: change(before(*given, **named)))
+
+    return apply
+
+
+class PyTorchs(nn.Module):
+    """The attention of PyTorch in the place of the library's."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(8, 2, batch_first=True).double()
+
+    def forward(self, query, key, value, mask=None):
+        hidden = None
+        if mask is not None:
+            shape = (query.size(0), 2, query.size(1), key.size(1))
+            hidden = ~mask.expand(shape).flatten(0, 1)  # there True hides a key
+        return 3 * self.inner(query, key, value, attn_mask=hidden, need_weights=False)[0]
+
+
+class TwiceAround(AddAndNorm):
+    """An add & norm whose sub-layer runs twice."""
+
+    def forward(self, states, sublayer):
+        return super().forward(super().forward(states, sublayer), sublayer)
+
+
+class FromTheEnd(SinusoidalPositions):
+    """Places counted from the end of the text."""
+
+    def forward(self, states):
+        return super().forward(states).flip(0)
+
+
+class OfTheBatch(nn.Module):
+    """Positions with an axis for the batch, which depend on the words, too."""
+
+    def forward(self, states):
+        return states.cumsum(1).sin()
+
+
+def placed(path, make):
+    """This part is replaced whole."""
+    return lambda m: m.set_submodule(path, make())
+
+
+def cast_to(path, kind):
+    def apply(m):
+        m.get_submodule(path).__class__ = kind
+
+    return apply
 
 
 def pre_hook(m):
@@ -125,6 +222,49 @@ CHANGES = {
     "forward of the model": own(opposite, ""),
     "decode of the model": own(lambda logits: logits.flip(-1), "", method="decode"),
     "bias": bias,
+    **{
+        f"attend of {name}": own(by_place, f"decoder.layers.1.{name}_attention", method="attend")
+        for name in ("self", "cross")
+    },
+    "keys_and_values": own(both_by_place, "decoder.layers.0.self_attention", method="keys_and_values"),
+    "_split": own(by_place, "decoder.layers.0.self_attention", method="_split"),
+    "__call__": own(by_place, "decoder.layers.0.self_attention", method="__call__"),
+    "sublayers": own(by_place, "decoder.layers.0", method="sublayers"),
+    "add & norm": own(by_place, "decoder.layers.0.cross_attention_norm"),
+    "a sub-layer twice": cast_to("decoder.layers.0.self_attention_norm", TwiceAround),
+    "network": own(by_place, "decoder.layers.0.feed_forward"),
+    "embedding": own(by_place, "embedding"),
+    "logits of the embedding": own(by_place, "embedding", method="logits"),
+    "embed": own(by_place, "", method="embed"),
+    "logits": own(by_place, "", method="logits"),
+    "positions": own(by_place, "positions"),
+    "positions of the batch": placed("positions", OfTheBatch),
+    "PyTorch's attention": placed("decoder.layers.0.self_attention", PyTorchs),
+    "PyTorch's cross-attention": placed("decoder.layers.1.cross_attention", PyTorchs),
+    "attend of one object": patched("decoder.layers.0.self_attention", "attend"),
+    "keys_and_values of one object": patched("decoder.layers.0.self_attention", "keys_and_values", both_by_place),
+    "embed of one object": patched("", "embed"),
+    "sublayers of one object": patched("decoder.layers.1", "sublayers"),
+    "forward of one projection": patched("decoder.layers.1.self_attention.query_projection", "forward"),
+    "hook on a projection": hooked("decoder.layers.1.self_attention.key_projection"),
+    "hook on a norm": hooked("decoder.layers.0.self_attention_norm.norm"),
+    "hook on the last norm": hooked("decoder.norm"),
+    "hook on the embedding": hooked("embedding"),
+    "hook on the positions": hooked("positions"),
+    "hook on the dropout": hooked("dropout"),
+    "encode of the model": own(opposite, "", method="encode"),
+    "shared layers": lambda m: m.decoder.layers.__setitem__(1, m.decoder.layers[0]),
+    "a norm of PyTorch's": placed("decoder.layers.0.cross_attention_norm.norm", lambda: nn.RMSNorm(8).double()),
+    "another network": placed("decoder.layers.0.feed_forward", lambda: nn.Linear(8, 8).double()),
+}
+# What the cache can still compute.
+CACHED = {
+    "wrapper in the encoder",
+    "bias",
+    "encode of the model",
+    "shared layers",
+    "a norm of PyTorch's",
+    "another network",
 }
 
 
@@ -143,9 +283,107 @@ def test_a_step_computes_what_the_model_does_and_greedy_decoding_is_the_loop_ove
     torch.testing.assert_close(logits_of_steps(m, target_input), before)
     CHANGES[name](m)
     after = m(SOURCE, target_input).detach()
-    assert (after - before).abs().max() > 0.1
+    assert (after - before).abs().max() > 0.01
     torch.testing.assert_close(logits_of_steps(m, target_input), after)
     assert same_as_the_loop(m)
+    assert beams_are_those_of_the_loop(m)
+    assert takes_cache(m) == (name in CACHED)
+
+
+def test_greedy_decoding_is_the_loop_where_a_later_word_changes_earlier_ones():
+    m = model()
+    cast_to("positions", FromTheEnd)(m)
+    assert same_as_the_loop(m)
+    assert beams_are_those_of_the_loop(m)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("kind", [MultiHeadAttention, AddAndNorm, FeedForward])
+def test_a_method_replaced_in_the_librarys_own_class_counts_too(monkeypatch, kind):
+    m, forward = model(), kind.forward
+    monkeypatch.setattr(kind, "forward", lambda *given: by_place(forward(*given)))
+    assert not takes_cache(m)
+    assert same_as_the_loop(m)
+    monkeypatch.undo()
+    assert takes_cache(m)
+
+
+def test_a_hook_keeps_the_logits_that_the_model_computed():
+    m, kept = model(), []
+    m.register_forward_hook(lambda _module, _inputs, output: kept.append(output))
+    found = greedy_decode(m, SOURCE, LENGTH)
+    assert found.size(1) > 1
+    assert all(logits.isfinite().all() for logits in kept)
+
+
+class Keeping(MultiHeadAttention):
+    """An attention that keeps a table from its first call on, as many rotary positions do."""
+
+    table = None
+
+    def forward(self, query, key, value, mask=None):
+        if self.table is None:
+            self.table = torch.ones_like(query[:1, :1])
+        return super().forward(query * self.table, key, value, mask)
+
+
+@pytest.mark.parametrize("path", ["encoder.layers.0.self_attention", "decoder.layers.0.self_attention"])
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_training_goes_on_after_decoding_with_what_a_part_or_a_recorder_kept(path, decode):
+    m, kept = model(), []
+    cast_to(path, Keeping)(m)
+    hook = m.get_submodule("encoder.norm").register_forward_hook(lambda *given: kept.append(given[2]))
+    with record_attention(m) as weights:
+        ids = decode(m, SOURCE, max_length=LENGTH)
+    hook.remove()
+    scale = torch.ones((), dtype=torch.float64, requires_grad=True)
+    loss = m(SOURCE, ids).sum() + (kept[0] * scale).sum() + (weights["decoder.0.cross"] * scale).sum()
+    loss.backward()
+    assert m.embedding.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("decode", [greedy_decode, beam_search])
+def test_the_ids_that_are_found_can_be_learned_from(decode):
+    m = model()
+    with torch.enable_grad():
+        m(SOURCE, decode(m, SOURCE, max_length=LENGTH)).sum().backward()
+    assert m.embedding.weight.grad.isfinite().all()
+    with torch.inference_mode():
+        assert torch.equal(decode(m, SOURCE, max_length=LENGTH), decode(m, SOURCE, max_length=LENGTH))
+
+
+def test_a_step_as_a_graph_refuses_what_it_would_leave_out():
+    m = model()
+    own(by_place, "decoder.layers.0.self_attention", method="attend")(m)
+    with pytest.raises(ValueError, match="own"):
+        encoder_and_step(m, 9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        own(by_place, "encoder.layers.0.self_attention", method="attend"),
+        own(by_place, "encoder.layers.0"),
+        own(by_place, "", method="encode"),
+        patched("decoder.layers.0.feed_forward", "forward"),
+        placed("decoder.layers.0.feed_forward", lambda: nn.Sequential(nn.Linear(8, 8))),
+        placed("encoder.layers.0.self_attention_norm.norm", lambda: nn.RMSNorm(8)),
+    ],
+)
+def test_weights_alone_are_not_kept_of_a_model_with_parts_of_ones_own(change, tmp_path):
+    m, tokenizer = model(vocabulary_size=12), WordTokenizer.train(["a b c d e f g h"])
+    check_weights_suffice(m)
+    hooked("encoder.layers.0")(m)  # whoever looks on changes no weights
+    m.__class__ = type("Named", (Transformer,), {"translate": lambda self: self})
+    check_weights_suffice(m)
+    change(m)
+    translator = Translator(m, tokenizer, tokenizer, "de", "en")
+    for keep in (translator.save, translator.pack, lambda folder: write_ctranslate2(translator, folder)):
+        with pytest.raises(ValueError, match="own"):
+            keep(tmp_path)
+    with pytest.raises(ValueError, match="own"):
+        to_marian(m)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_projection_without_the_bias_of_the_config_is_taken_as_it_is():

@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, record_attention
+from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, greedy_decode, record_attention
 from transformer_lib.attention import AdditiveAttention
+from transformer_lib.fast import watcher
 from transformer_run.translator import Translator, pretrained_names
 
 TINY = TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5)
@@ -46,6 +47,77 @@ def test_wrapped_attentions_keep_their_keys():
     m.decoder.layers[1].cross_attention = Around(Around(m.decoder.layers[1].cross_attention))
     torch.testing.assert_close(recorded(m), expected)
     assert set(recorded(nn.Sequential(m)[0])) == set(expected)
+
+
+class Silent(MultiHeadAttention):
+    """An attention that computes its own softmax."""
+
+    def attend(self, query, heads_key, heads_value, mask=None):
+        heads = (self._split(self.query_projection(query)) @ heads_key.mT).softmax(-1) @ heads_value
+        return self.output_projection(heads.transpose(1, 2).flatten(2))
+
+
+class Telling(Silent):
+    """One that tells its weights, too."""
+
+    def attend(self, query, heads_key, heads_value, mask=None):
+        if watch := watcher():
+            watch(self, (self._split(self.query_projection(query)) @ heads_key.mT).softmax(-1))
+        return super().attend(query, heads_key, heads_value, mask)
+
+
+class Inherited(MultiHeadAttention):
+    """One that changes the library's output."""
+
+    def attend(self, *given):
+        return 2 * super().attend(*given)
+
+
+ALL = [
+    f"{stack}.{i}.{role}"
+    for i in (0, 1)
+    for stack, role in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
+]
+
+
+def with_attention(kind, names):
+    m = model()
+    for name in names:
+        stack, number, role = name.split(".")
+        getattr(m.get_submodule(f"{stack}.layers.{number}"), f"{role}_attention").__class__ = kind
+    return m
+
+
+@pytest.mark.parametrize("names", [ALL, ALL[:1], ALL[2:3], ["encoder.0.self", "encoder.1.self"]], ids=len)
+def test_an_attention_that_tells_no_weights_is_named(names):
+    m = with_attention(Silent, names)
+    with pytest.raises(ValueError, match="own") as error, record_attention(m):
+        m(SOURCE, TARGET_INPUT)
+    assert [name for name in ALL if name in str(error.value)] == names
+    assert not any(part._forward_hooks for part in m.modules())
+    with pytest.raises(ValueError, match=names[0]), record_attention(m):
+        greedy_decode(m, SOURCE, 3)
+
+
+@pytest.mark.parametrize("kind", [Telling, Inherited])
+def test_an_attention_that_tells_its_weights_is_recorded(kind):
+    assert set(recorded(with_attention(kind, ALL))) == set(ALL)
+
+
+def test_what_did_not_run_need_not_tell():
+    m = with_attention(Silent, [name for name in ALL if "decoder" in name])
+    with record_attention(m) as weights:
+        m.encode(SOURCE)
+    assert set(weights) == {"encoder.0.self", "encoder.1.self"}
+    with pytest.raises(ValueError, match="vocabulary"), record_attention(m):  # the block's own error, not ours
+        m(SOURCE, m(SOURCE, TARGET_INPUT).size(1) + TARGET_INPUT + 11)
+
+
+def test_what_runs_in_another_thread_need_not_tell():
+    m = with_attention(Silent, ALL)
+    with record_attention(m) as weights, ThreadPoolExecutor(1) as pool:
+        pool.submit(m, SOURCE, TARGET_INPUT).result()
+    assert not weights
 
 
 def two_in_a_place(m):

@@ -15,6 +15,7 @@ from transformer_lib import (
     TransformerConfig,
     causal_mask,
     count_parameters,
+    greedy_decode,
     record_attention,
     reference,
 )
@@ -250,3 +251,26 @@ def test_a_step_of_decoding_refuses_an_id_beyond_the_vocabulary():
     memory = m.encode(source)
     with pytest.raises(ValueError, match="target_input"):
         m.decode(torch.tensor([[1, 17]]), memory, source)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("ids", [[[3, 2]], np.array([[3, 2]]), None], ids=["list", "array", "None"])
+def test_ids_that_are_no_tensor_are_refused_with_what_to_give(ids):
+    m, right = model(), torch.tensor([[3, 2]])
+    for call in (lambda: m(ids, right), lambda: m(right, ids), lambda: m.encode(ids), lambda: greedy_decode(m, ids)):
+        with pytest.raises(TypeError, match=r"torch\.tensor"):
+            call()
+
+
+def test_the_meta_device_gives_shapes():
+    with torch.device("meta"):
+        m = Transformer(TINY)
+        source, target_input = torch.ones(2, 5, dtype=torch.int64), torch.ones(2, 4, dtype=torch.int64)
+    assert m(source, target_input).shape == (2, 4, TINY.vocabulary_size)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace.*deprecated")
+def test_tracing_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"torch\.export"):
+        torch.jit.trace(model(), (SOURCE, TARGET_INPUT))

@@ -104,6 +104,15 @@ def test_beam_and_alpha_reach_the_search(small, monkeypatch):
     assert [(s["beam_size"], s["alpha"]) for s in seen] == [(1, 0.6), (3, 1.4), (5, "length")]
 
 
+@pytest.mark.parametrize("options", [{}, {"beam_size": 2, "n_best": 2}, {"progress": True}])
+def test_sentences_may_come_from_a_generator(small, options):
+    expected = small.translate(SENTENCES, **options)
+    assert len(expected) == 3
+    assert small.translate((sentence for sentence in SENTENCES), **options) == expected
+    with pytest.raises(TypeError, match="brackets"):
+        small.translate("zwei", **options)
+
+
 def test_a_bar_is_drawn_only_where_it_is_asked_for(small, capsys):
     small.translate(SENTENCES)
     assert capsys.readouterr().err == ""

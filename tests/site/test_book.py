@@ -263,6 +263,36 @@ def test_no_filler_no_machine_paths_and_no_folder_left_behind():
         assert not re.search(r"(?<![\w.])/(home|root|tmp|work)/|mkdtemp", text(path)), path.name
 
 
+PATHS = {"folder", "path", "where", "scratch", "project", "file"}
+
+
+def cut_at_spaces(source):
+    """The names of paths in texts that are cut at white space: a folder "My Drive" would fall into two arguments."""
+    code = re.sub(r"^(\s*)[!%].*$", r"\1pass", source, flags=re.MULTILINE)
+    calls = (call for call in ast.walk(ast.parse(code)) if isinstance(call, ast.Call) and not call.args)
+    for cut in (call.func for call in calls):
+        if isinstance(cut, ast.Attribute) and cut.attr == "split" and isinstance(cut.value, ast.JoinedStr):
+            yield from {part.id for part in ast.walk(cut) if isinstance(part, ast.Name)} & PATHS
+    for line in re.findall(r"^\s*[!%](?!%).*$", source, flags=re.MULTILINE):
+        yield from re.findall(r"(?<!\")\{.*?\}", line)
+
+
+def test_a_cell_works_in_a_folder_with_a_space_in_its_name():
+    assert set(cut_at_spaces('f"train {folder} --device {device}".split()\n!pytest {project}\n')) == {
+        "folder",
+        "{project}",
+    }
+    assert not list(
+        cut_at_spaces('["train", str(folder), *f"--device {device}".split()]\n!"{sys.executable}" -m pytest')
+    )
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    assert len(notebooks) > 25
+    for path in notebooks:
+        for cell in json.loads(text(path))["cells"]:
+            if cell["cell_type"] == "code":
+                assert not list(cut_at_spaces("".join(cell["source"]))), path.name
+
+
 def listed(values):
     """As a sentence lists them: "1, 2 and 3"."""
     return re.sub(r", (?=[^,]*$)", " and ", ", ".join(map(str, values)))

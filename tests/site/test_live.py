@@ -241,6 +241,33 @@ def test_numbers_are_spelled_as_the_library_spells_them(loaded: Page) -> None:
     assert found == [english_number(number) for number in numbers]
     spelled = loaded.evaluate("['447', ' 12,345 ', '12 345', 'forty', '3 4'].map(LiveTranslator.withNumbersSpelled)")
     assert spelled == [english_number(447), english_number(12_345), english_number(12_345), "forty", "3 4"]
+    typed = {
+        "Forty-seven": "forty seven",
+        "forty seven.": "forty seven",
+        "one hundred and five": "one hundred five",
+        "12,345.": english_number(12_345),
+        "Forty bananas": "Forty bananas",
+        "and": "and",
+    }
+    assert loaded.evaluate("texts => texts.map(LiveTranslator.withNumbersSpelled)", list(typed)) == list(typed.values())
+
+
+def test_another_search_translates_anew(page: Page) -> None:
+    page.check("[name=live-name][value=tatoeba_de_en]")
+    load_translator(page)
+    sentence = "Dieses Buch ist so leicht, dass sogar ein Kind es lesen kann."
+    german = Translator.load("tatoeba_de_en")
+    one, four = (german.translate([sentence], beam_size=size)[0] for size in (1, 4))
+    assert one != four
+    page.check("[name=live-search][value='4']")  # nothing is translated yet: nothing happens
+    assert page.locator(".live-result").is_hidden()
+    page.check("[name=live-search][value='1']")
+    assert translated(page, sentence) == one
+    for size, wanted in ((4, four), (1, one)):
+        page.check(f"[name=live-search][value='{size}']")
+        page.wait_for_function(
+            "wanted => document.querySelector('.live-translation').textContent === wanted", arg=wanted
+        )
 
 
 def assert_equal_weights(found: dict[str, list[Any]], expected: dict[str, torch.Tensor]) -> None:

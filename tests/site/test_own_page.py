@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from browser import assert_map_shows, translated, visited
+from browser import ROOT, assert_map_shows, translated, visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib.data.number_words import english_number, german_number
@@ -123,8 +123,10 @@ def test_a_damaged_or_foreign_file_gets_a_clear_line_and_the_page_goes_on(
     good = exported[0].read_bytes()
     foreign = (b"null", b'{"format": "another"}', b'{"format": "transformer_lib page 1", "onnx": "AA=="}')
     damaged = (good[: len(good) // 2], good[:5000] + b"x" + good[5001:], b"<svg onload=alert(1)>", b"")
-    words = ["damaged"] * 4 + ["another kind"] * 2 + ["cannot run"]
-    for number, (content, word) in enumerate(zip([*damaged, *map(gzip.compress, foreign)], words, strict=True)):
+    linked = (ROOT / "book" / "_static" / "live" / "number_words_en_de.onnx.gz").read_bytes()
+    words = ["damaged"] * 4 + ["ONNX"] + ["another kind"] * 2 + ["cannot run"]
+    contents = [*damaged, linked, *map(gzip.compress, foreign)]
+    for number, (content, word) in enumerate(zip(contents, words, strict=True)):
         path = tmp_path / f"bad-{number}.page"
         path.write_bytes(content)
         page.set_input_files("#live-file", path)

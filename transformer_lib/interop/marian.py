@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..config import TransformerConfig
 from ..decoding import longest_output
+from ..own_parts import check_weights_suffice
 from ..positional_encoding import sinusoids
 from ..transformer import Transformer
 from .conversion import converted
@@ -120,10 +121,12 @@ def to_marian(model: Transformer) -> nn.Module:
 
     Raises:
         ImportError: transformers is missing.
-        ValueError: pre-norm, a norm after the stacks, learned positions, or heads of other widths than d_model / heads.
+        ValueError: pre-norm, a norm after the stacks, learned positions, heads of other widths than d_model / heads, or
+            parts of your own.
     """
     import transformers
 
+    check_weights_suffice(model)
     _check_marian_has_it(model.config)
     settings = _marian_config(model)
     with torch.random.fork_rng(devices=[]):  # It draws random weights first.

@@ -2,7 +2,7 @@
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from transformer_lib.decoding import (
     length_penalty,
     longest_output,
 )
+from transformer_lib.own_parts import check_weights_suffice
 from transformer_lib.transformer import Transformer
 
 from ..translation import source_ids
@@ -84,7 +85,9 @@ def write_ctranslate2(translator: Translator, folder: Path, int8: bool = False) 
 
     Raises:
         ImportError: CTranslate2 is missing.
+        ValueError: the model has parts of your own.
     """
+    check_weights_suffice(translator.model)
     spec = _spec(translator.model)
     source, target = map(_vocabulary, (translator.source_tokenizer, translator.target_tokenizer))
     spec.register_source_vocabulary(source)
@@ -118,7 +121,7 @@ class Engine:
             write_ctranslate2(translator, Path(folder), int8)
             self._engine = import_ctranslate2().Translator(folder, **options)
 
-    def translate(self, sentences: Sequence[str], beam_size: int = 1, alpha: Alpha = PAPERS_ALPHA) -> list[str]:
+    def translate(self, sentences: Iterable[str], beam_size: int = 1, alpha: Alpha = PAPERS_ALPHA) -> list[str]:
         """One translation for each sentence, in the same order; beam_size 1 decodes greedily.
 
         The engine's beam finds hypotheses with their log-probabilities, and the library's length penalty chooses. The

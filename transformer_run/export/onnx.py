@@ -15,7 +15,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from transformer_lib.cache import layer_step
+from transformer_lib.cache import layer_step, takes_cache
 from transformer_lib.decoding import longest_output
 from transformer_lib.layers import DecoderLayer
 from transformer_lib.masks import padding_mask
@@ -146,6 +146,10 @@ def encoder_and_step(model: Transformer, most: int) -> tuple[onnx.ModelProto, on
     The encoder: source → memory.{i}.key, memory.{i}.value of each decoder layer i. The step: source, token (batch, 1),
     these, and past.{i}.key, past.{i}.value of no positions at first → logits, present.{i}.key, present.{i}.value.
     """
+    if not takes_cache(model):
+        raise ValueError(
+            "the model has parts of your own, or hooks: a step with the cache would not compute what it does"
+        )
     model = with_position_table(model, most)
     config, layers = model.config, range(model.config.decoder_layers)
     sides = [(f"{i}.{side}", width) for i in layers for side, width in (("key", config.d_k), ("value", config.d_v))]

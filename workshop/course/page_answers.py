@@ -29,6 +29,8 @@ Box = Sequence[Range]
 Rule = tuple[Box, str, bool]  # the box, the remark, and whether nothing is left to mend
 
 NOT_ALL = "But not everything is right yet."
+ALL = "Right, all of it."
+OF_A_PART = re.compile(r"Right(?: for [^:.]+\.|[:.])?\s*")  # praise for what the visible check looks at
 CALL = re.compile(r"(?P<check>check_\w+)\((?P<argument>\w+)\)")
 NUMBER = re.compile(r"\d[\d.,]*")
 UNKNOWN = "?"  # a word that no check expects
@@ -93,8 +95,22 @@ class Check:
             return [type(self.shape[0])(choice) for choice in str(answer[0]).split()]
         return like(self.shape, iter(answer))
 
+    @functools.cached_property
+    def sees_a_part(self) -> bool:
+        """Whether the visible check praises an answer with one field that the hidden check finds wrong."""
+        others = [UNKNOWN if isinstance(leaf, str) else 2 * leaf + 1 for leaf in self.solution]
+        answers = ((*self.solution[:i], other, *self.solution[i + 1 :]) for i, other in enumerate(others))
+        return any(words.startswith(PASSED) and not right for words, right in map(self._said, answers))
+
     def say(self, answer: Answer) -> tuple[str, bool]:
         """The remark on an answer, and whether nothing is left to mend; no words where the check cannot read it."""
+        words, right = self._said(answer)
+        if right and self.sees_a_part:
+            rest = OF_A_PART.sub("", words, count=1)
+            words = f"{ALL} {rest[:1].upper()}{rest[1:]}".strip()
+        return words, right
+
+    def _said(self, answer: Answer) -> tuple[str, bool]:
         self.names[self.variable] = self._whole(answer)
         try:
             words = str(eval(self.code, self.names))  # the book's own code

@@ -23,7 +23,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from transformer_lib import Transformer, record_attention
-from transformer_lib.cache import start_decoding
+from transformer_lib.cache import DecoderCache
 from transformer_lib.training import adam, token_losses
 from transformer_run.export.onnx import OPSET, PositionTable
 from workshop.site.training_task import MODEL, ROWS, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
@@ -61,7 +61,8 @@ class Greedy(nn.Module):
         config = self.model.config
         tokens = [torch.full((len(source), 1), config.bos_id)]
         with record_attention(self.model):
-            cache = start_decoding(self.model, source, limit=TARGET_LENGTH)
+            # Its table of positions is not the library's class, which start_decoding asks for.
+            cache = DecoderCache(self.model, source, self.model.encode(source), TARGET_LENGTH)
             for _ in range(TARGET_LENGTH):
                 logits = cache.next_logits(tokens[-1])
                 tokens.append(logits[..., config.pad_id + 1 :].argmax(dim=-1) + config.pad_id + 1)

@@ -190,7 +190,7 @@
     }
   }
 
-  /** The same after a change of the switches, at once; or another text, if there is one. */
+  /** The same after a change of the switches or of the search, at once; or another text, if there is one. */
   async function translateAgain(text = find("#live-text").value) {
     find("#live-text").value = text;
     const current = begin();
@@ -282,6 +282,11 @@
   loadForm.addEventListener("change", showLoading);
   textForm.addEventListener("submit", translate);
   find(".live-next").addEventListener("click", next);
+  find(".live-search").addEventListener("change", () => {
+    if (shown?.steps.length && shown.name === chosenRadio().value) {
+      translateAgain();
+    }
+  });
   find(".live-maps").addEventListener("change", (event) => {
     head = event.target.value;
     showHead();

@@ -10,6 +10,7 @@ globalThis.LiveTranslator ??= {};
   ).split(" ");
   const TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split(" ");
   const LIMIT = 1_000_000;
+  const WORDS = new Set([...SMALL, ...TENS, "hundred", "thousand"]);
 
   function englishNumber(number) {
     if (!Number.isInteger(number) || number < 0 || number >= LIMIT) {
@@ -27,10 +28,14 @@ globalThis.LiveTranslator ??= {};
     return [englishNumber(Math.floor(number / unit)), word, ...(rest ? [englishNumber(rest)] : [])].join(" ");
   }
 
-  /** "447" and "12,345" become words; any other text stays as it is. */
+  /** "447" and "12,345." become words, "Forty-seven" and "one hundred and five" those learned; another text stays. */
   function withNumbersSpelled(text) {
-    const digits = text.trim().replace(/(?<=\d)[,.\u00a0\u202f ](?=\d{3}(?!\d))/g, "");
-    return /^\d+$/.test(digits) ? englishNumber(Number(digits)) : text;
+    const digits = text.trim().replace(/(?<=\d)[,.\u00a0\u202f ](?=\d{3}(?!\d))/g, "").replace(/[.!?]$/, "");
+    if (/^\d+$/.test(digits)) {
+      return englishNumber(Number(digits));
+    }
+    const words = text.toLowerCase().split(/[\s,.!?\u002d\u2010\u2011\u2013]+/).filter((word) => word && word !== "and");
+    return words.length && words.every((word) => WORDS.has(word)) ? words.join(" ") : text;
   }
 
   Object.assign(LiveTranslator, { englishNumber, withNumbersSpelled });

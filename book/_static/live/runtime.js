@@ -9,6 +9,7 @@ globalThis.LiveTranslator ??= {};
 (() => {
   const MOST_CHARACTERS = 1000; // the time to cut a text without spaces into pieces grows with its square
   const FORMAT = "transformer_lib page 1"; // of transformer_run/export/page.py
+  const ONNX = 8; // the first byte of a graph
   const received = new Map();
   const scripts = new Map();
 
@@ -101,11 +102,17 @@ globalThis.LiveTranslator ??= {};
   /** A translator that `export --to page` wrote, from a file of the reader's; an Error that a reader can act on. */
   async function openTranslator(folder, file) {
     const failed = (why) => new Error(`${file.name} ${why}`);
+    const read = (bytes) =>
+      bytes[0] === ONNX ? { format: ONNX } : JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
     const saved = await gunzipped(file)
-      .then((bytes) => JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)))
+      .then(read)
       .catch(() => {
         throw failed("is damaged, or no translator for this page. Write it anew with: export … --to page.");
       });
+    if (saved?.format === ONNX) {
+      const listed = "The files linked on this page are such graphs, for other tools; their translators stand in the list";
+      throw failed(`is an ONNX graph without its words. ${listed}. You write your own with: export … --to page.`);
+    }
     if (saved?.format !== FORMAT) {
       throw failed(`is of another kind: this page opens “${FORMAT}”. Write it with: export … --to page.`);
     }
