@@ -23,7 +23,7 @@ from workshop.site.myst_blocks import blocks, walk
 from workshop.site.plain_markdown import drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
-FRONT = ("index", "notation", "glossary")
+FRONT = ("index", "twenty_minutes", "notation", "glossary")
 OTHERS = ("first_steps", "common_mistakes", "differences", "speed", "for_instructors", "reproduce", "live")
 OTHER_PAGES = [ROOT / "book" / f"{name}.md" for name in OTHERS]  # a question and an ending, no parts of a chapter
 CHAPTERS = [p for p in sorted((ROOT / "book").glob("*.md")) if p.stem not in FRONT and p not in OTHER_PAGES]

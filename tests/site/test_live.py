@@ -182,6 +182,8 @@ def test_next_token_takes_one_step(loaded: Page) -> None:
     [
         ("", "nothing to translate"),
         ("1000000", "number words go from 0 to 999,999"),
+        ("0", "Zero was not among the numbers"),
+        ("Zero.", "Zero was not among the numbers"),
         ("one " * 78, "79 tokens; this page takes up to 78"),
         ("x" * 1001, "1001 characters; this page takes up to 1000"),
     ],
@@ -191,6 +193,12 @@ def test_what_it_cannot_translate_it_says(loaded: Page, text: str, message: str)
     loaded.focus("#live-text")
     loaded.keyboard.press("Enter")
     assert message in loaded.inner_text("#live-problem")
+
+
+def test_capitals_hyphens_and_a_full_stop_are_read(loaded: Page) -> None:
+    assert translated(loaded, "Forty-Seven.") == "sieben und vierzig"
+    assert translated(loaded, "One hundred and five") == "ein hundert fünf"
+    assert loaded.inner_text(".live-unknown") == ""
 
 
 def test_a_text_stays_a_text_and_its_unknown_words_are_named(loaded: Page) -> None:

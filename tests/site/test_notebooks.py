@@ -290,6 +290,11 @@ LINK = f"**[{{}} on the book's site]({SITE}page.html#{{}}).**"
         ("```{live-translator}\n```", LINK.format("Open the translator", "live-translator")),
         ("```{live-training} whole\n```", LINK.format("Train the model", "live-training")),
         ("```{live-stepper}\n```", LINK.format("Step through the forward pass", "live-stepper")),
+        ("```{head-by-hand}\n```", LINK.format("Turn the query of one head", "head-by-hand")),
+        (
+            "```{ask} Which?\n:name: one\n- [ ] this | Not this.\n- [x] that | Yes.\n```",
+            "**Which?** *(this, that)*\n\n<details>\n<summary>Answer</summary>\n\nthat. Yes.\n\n</details>",
+        ),
     ],
 )
 def test_blocks(convert: Convert, body: str, expected: str) -> None:

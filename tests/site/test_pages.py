@@ -77,7 +77,7 @@ LAPTOP, PHONE = 1280, 390
 # What may scroll on a phone: outputs whose columns say more than its width holds, and charts whose words would run into
 # each other: a search tree, the n-grams of a sentence, 27 places.
 WIDE_ROWS = {
-    **dict.fromkeys(("index", "attention", "masks", "label_smoothing", "learning_rate", "decoding"), 1),
+    **dict.fromkeys(("attention", "masks", "label_smoothing", "learning_rate", "decoding"), 1),
     **dict.fromkeys(("your_own_corpus", "parsing", "many_gpus", "since_then"), 1),
     **dict.fromkeys(("attention_as_lookup", "multi_head_attention", "gpu_training"), 2),
     **{"attention_maps": 7, "variations": 6},

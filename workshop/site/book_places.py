@@ -11,13 +11,17 @@ from typing import Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from workshop.site import book_live, book_stepper, book_training
+from workshop.site import book_first, book_live, book_stepper, book_stops, book_training
 
 # Each has page_html(static, [kind]), payloads(), the SOURCES that it is made from, and the FILES that its page loads.
 PLACES: dict[str, Any] = {
     "live-translator": book_live,
     "live-training": book_training,
     "live-stepper": book_stepper,
+    "first-numbers": book_first,
+    "head-by-hand": book_stops.HEAD,
+    "places-of-words": book_stops.PLACES,
+    "learning-and-writing": book_stops.WRITING,
 }
 
 

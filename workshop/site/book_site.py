@@ -1,6 +1,7 @@
 """Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
 
-The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
+The rest of the work is in book_answers.py (questions that the page answers), book_asks.py (those that stand before a
+showing), book_charts.py (charts and pictures),
 book_places.py (what runs in the browser), book_head.py (what others say of a page), book_report.py (links to the forms
 for a report), book_outputs.py (what cells print), book_languages.py (German words), book_files.py (files beside the
 pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
@@ -21,6 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from workshop.site import (
     book_answers,
+    book_asks,
     book_charts,
     book_citations,
     book_files,
@@ -56,6 +58,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Address], str]]] =
 LOADED: dict[str, Iterable[str]] = {
     'class="vega-chart"': book_charts.SCRIPTS,
     'class="answer': ("book-answers.js",),
+    book_asks.MARK: book_asks.FILES,
     **{f'id="{name}"': [f"live/{file}" for file in place.FILES] for name, place in book_places.PLACES.items()},
 }
 
@@ -150,7 +153,8 @@ def set_base(app: Sphinx, config: Config) -> None:
 
 def add_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
     """Load the scripts and styles of what stands on the page."""
-    for file in (file for mark, files in LOADED.items() if mark in context.get("body", "") for file in files):
+    wanted = (file for mark, files in LOADED.items() if mark in context.get("body", "") for file in files)
+    for file in dict.fromkeys(wanted):  # two places of a page share some
         if file.endswith(".css"):
             app.add_css_file(file)
         else:
@@ -177,6 +181,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for name in book_places.PLACES:
         app.add_directive(name, book_places.Live)
     app.add_directive("answers", book_answers.Answers)
+    app.add_directive("ask", book_asks.Ask)
     app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
     app.connect("builder-inited", book_answers.start_asking)

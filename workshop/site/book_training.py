@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from workshop.site import record_hundred
 from workshop.site.book_live import STATIC, letters, runtime_bytes, script, wire_bytes
 
 TRAINING = STATIC / "live" / "training"
@@ -19,12 +20,14 @@ training_view.js training_page.js""".split()
 FACTOR = """<label>Rate × <select class="live-factor">
 <option>0.1</option><option>0.3</option><option selected>1</option><option>3</option><option>10</option>
 </select></label>"""
-CHOICES = """<form class="live-choices">
+WITHHELD = ", ".join(map(str, record_hundred.WITHHELD))
+TEN = f'<input type="hidden" class="live-withhold" value="{WITHHELD}">'
+CHOICES = f"""<form class="live-choices">
 <fieldset>
 <legend>What it learns from</legend>
 <label for="live-withhold">Withhold these numbers, such as 7, 40-49</label>
 <input id="live-withhold" class="live-withhold" type="text" autocomplete="off"
- value="21, 38, 47, 52, 56, 63, 74, 85, 89, 96">
+ value="{WITHHELD}">
 <label for="live-own">Pairs of your own: up to 8 lines, three words = four words</label>
 <textarea id="live-own" class="live-own" rows="3" spellcheck="false">one hundred = ein hundert
 good morning = guten Morgen</textarea>
@@ -38,15 +41,16 @@ $heading<p class="live-written"></p>
 <p class="live-note">Cross-attention: a row for each German token, a column for each English one, in percent.</p>
 <div class="live-scroll live-cross" tabindex="0" role="region" aria-label="$name"></div>
 </section>""")
+LOWEST = 'the lowest possible, above 0 because <a href="label_smoothing.html">a little doubt is wanted</a>'
+COMPACT = f"The line is the loss; the dashed one is {LOWEST}. A number that is filled is translated without a mistake"
 LEGENDS = {
-    "whole": "Left: the loss; the dashed line is the lowest possible. Right: the numbers that are translated without a "
-    "mistake, learned ones as a line, withheld ones dashed. In the table, a filled number is right, and a dashed edge "
-    "marks a withheld one.",
-    "short": "Left: the loss; the dashed line is the lowest possible. Right: the numbers that are translated without a "
-    "mistake. In the table, a filled number is right.",
-    "beside": "The healthy model is the line, the one with the defect is dashed. Left: the loss; the thin dashes are "
-    "the lowest possible. Right: the numbers that are translated without a mistake. In the tables, a filled number is "
-    "right.",
+    "whole": f"First the loss; the dashed line is {LOWEST}. Then the numbers that are translated without a mistake, "
+    "learned ones as a line, withheld ones dashed. A filled number in the table is right, a dashed edge marks a "
+    "withheld one.",
+    "ten": f"{COMPACT}; a dashed edge marks one that is withheld.",
+    "short": f"{COMPACT}.",
+    "beside": "The healthy model is the line, the one with the defect is dashed. First the loss; the thin dashes are "
+    f"{LOWEST}. Then the numbers that are translated without a mistake. In the tables, a filled number is right.",
 }
 
 
@@ -90,7 +94,8 @@ def defect_choice() -> str:
 
 
 def page_html(static: str, kind: str) -> str:
-    """The place of one kind: "whole" with every choice, "short", or "beside" with a defect next to the healthy one."""
+    """The place of one kind: "whole" with every choice, "ten" with ten numbers withheld, "short", or "beside" with a
+    defect next to the healthy one."""
     if kind not in LEGENDS:
         raise ValueError(f"live-training: kind {kind!r} must be one of {', '.join(LEGENDS)}")
     names = ("Healthy", "With the defect") if kind == "beside" else ("",)
@@ -107,7 +112,8 @@ def page_html(static: str, kind: str) -> str:
         size=wire_bytes(payloads()["training"]) + runtime_bytes(),
         defects=defect_choice() if kind == "beside" else "",
         factor=FACTOR if kind == "whole" else "",
-        choices=CHOICES if kind == "whole" else "",
+        choices={"whole": CHOICES, "ten": TEN}.get(kind, ""),
+        compact=" live-compact" if kind in {"ten", "short"} else "",
         legend=LEGENDS[kind],
         models="\n".join(models),
     )

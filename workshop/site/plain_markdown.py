@@ -21,12 +21,17 @@ from sphinx.directives.code import LiteralIncludeReader
 from workshop.site import tables, teaching_plan
 from workshop.site.address import Address, configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
+from workshop.site.choices import choices_of
 from workshop.site.myst_blocks import Block, PageError, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 80  # columns of code that a page shows beside both of its bars
 DROPPED = {"answers", "bibliography", "exercise-end", "solution-end"}
 LIVE = {
+    "first-numbers": "Type a number and see where the model looks",
+    "head-by-hand": "Turn the query of one head",
+    "learning-and-writing": "Step through learning and writing",
+    "places-of-words": "Switch the places of words off",
     "live-stepper": "Step through the forward pass",
     "live-training": "Train the model",
     "live-translator": "Open the translator",
@@ -179,6 +184,7 @@ class Plain:
             return None
         render = {
             "admonition": self.box,
+            "ask": self.question,
             "correspondence": lambda block: self.inline(tables.paper_table(self.address), block.line),
             "exercise-start": self.heading,
             "figure": self.figure,
@@ -210,6 +216,14 @@ class Plain:
     def hint(self, block: Block) -> str:
         """A hint stays closed."""
         return f"<details>\n<summary>Hint</summary>\n\n{self.body(block)}\n\n</details>"
+
+    def question(self, block: Block) -> str:
+        """A question before a showing, with its answer closed."""
+        choices = choices_of(block.body)
+        [(answer, remark)] = [(choice, remark) for choice, remark, is_right in choices if is_right]
+        offered = ", ".join(choice for choice, _, _ in choices)
+        opened = f"<summary>Answer</summary>\n\n{answer}. {remark}"
+        return f"**{block.argument}** *({offered})*\n\n<details>\n{opened}\n\n</details>"
 
     def live(self, block: Block) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""

@@ -138,6 +138,9 @@
     try {
       const typed = find("#live-text").value;
       const text = name.startsWith("number_words") ? LiveTranslator.withNumbersSpelled(typed) : typed;
+      if (name.startsWith("number_words") && text === "zero") {
+        throw new RangeError("Zero was not among the numbers that this model learned from: try one above it.");
+      }
       const source = translator.encode(text);
       find("#live-problem").textContent = "";
       shown = { translator, name, source, beamSize, steps: [], text, typed, switches: surgery.switches() };

@@ -25,9 +25,11 @@ globalThis.LiveTranslator ??= {};
     if (!scripts.has(url)) {
       const loading = new Promise((resolve, reject) => {
         const element = document.createElement("script");
-        element.src = tries ? `${url}?${tries}` : url; // another address: a cache may have kept what was cut off
+        const early = LiveTranslator.atHand?.get(url); // of download.js
+        element.src = early ?? (tries ? `${url}?${tries}` : url); // another address: a cache may keep what was cut off
         element.onerror = () => {
           tries += 1;
+          LiveTranslator.atHand?.delete(url);
           scripts.delete(url); // so that the reader can try again
           reject(new Error(`${url.split("/").at(-1)} did not arrive whole. Check the connection and press again.`));
         };

@@ -1,0 +1,22 @@
+/* A question before a showing is answered by one press; by keyboard, where each arrow is a choice, by Enter. */
+"use strict";
+
+for (const form of document.querySelectorAll("form.answer.ask")) {
+  let isPressed = false;
+  form.addEventListener("pointerdown", () => {
+    isPressed = true;
+  });
+  form.addEventListener("keydown", (event) => {
+    isPressed = false;
+    if (event.key === "Enter" && event.target.matches("input[type=radio]")) {
+      event.preventDefault();
+      form.requestSubmit();
+    }
+  });
+  form.addEventListener("change", () => {
+    form.classList.toggle("ask-pressed", isPressed);
+    if (isPressed) {
+      form.requestSubmit();
+    }
+  });
+}

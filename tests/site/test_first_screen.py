@@ -1,0 +1,270 @@
+"""The first screen and the twenty minutes in a browser: what stands there at once, what a press, a key, a number does.
+
+Needs `make book` and Chromium, as conftest.py says.
+"""
+
+import gzip
+import json
+from collections.abc import Iterator
+
+import pytest
+from browser import SITE, axe_findings, opened, recorded, visited
+from playwright.sync_api import BrowserContext, Page
+
+from workshop.site import record_hundred
+
+pytestmark = pytest.mark.slow
+
+SCREENS = [(1280, 800), (390, 844)]
+FIELD, GERMAN, LINES = "#first-text", ".first-written", ".first-lines"
+# Whether a part lies on the first screen, whole.
+ON_SCREEN = """selector => {
+  const { top, bottom, left, right } = document.querySelector(selector).getBoundingClientRect();
+  return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth && bottom > top;
+}"""
+WRITTEN = "text => document.querySelector('.first-written').textContent === text"
+READ = "text => { try { return LiveTranslator.readNumber(text); } catch (error) { return error.message; } }"
+MOST = 400_000  # bytes on the wire, before anything is typed
+
+
+@pytest.fixture(scope="module")
+def front(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    with visited(context, origins["http"], "index") as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def twenty(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    with visited(context, origins["http"], "twenty_minutes") as page:
+        yield page
+
+
+def says(page: Page, text: str) -> None:
+    page.wait_for_function(WRITTEN, arg=text)
+
+
+def typed(page: Page, text: str) -> None:
+    page.fill(FIELD, text)
+    page.press(FIELD, "Enter")
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_field_german_and_lines_are_on_the_first_screen(
+    page: Page, origins: dict[str, str], width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    opened(page, origins["http"] + "book/index.html")
+    says(page, "sieben und vierzig")
+    for part in (FIELD, GERMAN, LINES, ".first-rows", ".first-steps"):
+        assert page.evaluate(ON_SCREEN, part), part
+    assert page.locator(f"{LINES} line").count() >= 4
+    assert page.get_attribute(FIELD, "autocapitalize") == "off"
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_without_scripts_the_same_is_a_picture(
+    context: BrowserContext, page: Page, origins: dict[str, str], width: int, height: int
+) -> None:
+    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.set_viewport_size({"width": width, "height": height})
+    page.goto(origins["http"] + "book/index.html", wait_until="load")
+    assert page.inner_text(GERMAN) == "sieben und vierzig"
+    for part in (GERMAN, LINES, ".first-rows"):
+        assert page.evaluate(ON_SCREEN, part), part
+    assert page.locator(f"{LINES} line").count() >= 4
+    assert page.is_hidden(FIELD)
+
+
+def test_the_front_page_is_light_before_anything_is_typed(page: Page, origins: dict[str, str]) -> None:
+    files: set[str] = set()
+    page.on("request", lambda request: files.add(request.url.removeprefix(origins["http"]).split("?")[0]))
+    opened(page, origins["http"] + "book/index.html")
+    page.evaluate("document.fonts.ready.then(() => null)")
+    contents = [(SITE / file).read_bytes() for file in files if not file.startswith(("data:", "blob:"))]
+    assert 50_000 < sum(min(len(content), len(gzip.compress(content))) for content in contents) <= MOST
+
+
+def test_it_plays_once_unless_motion_is_unwanted(context: BrowserContext, origins: dict[str, str]) -> None:
+    for slowly in (True, False):
+        with visited(context, origins["http"], "index", slowly) as page:
+            page.evaluate(
+                """() => {
+                  globalThis.seen = [];
+                  const output = document.querySelector('.first-written');
+                  new MutationObserver(() => seen.push(output.textContent)).observe(output, { childList: true });
+                  document.querySelector('.first-again').click();
+                }"""
+            )
+            says(page, "sieben und vierzig")
+            seen = page.evaluate("seen")
+            assert ("sieben …" in seen) == slowly
+            page.wait_for_timeout(1500)
+            assert page.inner_text(GERMAN) == "sieben und vierzig", "it comes to rest"
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("47", 47), ("forty-seven", 47), ("Forty-Seven.", 47), ("FORTY SEVEN!", 47), ("fortyseven", 47),
+        (" forty  seven ", 47), ("“forty–seven”", 47), ("zero", 0), ("0", 0), ("one", 1), ("Sixteen", 16),
+        ("one hundred and five", 105), ("a hundred", 100), ("12,345", 12_345), ("12 345", 12_345), ("999999", 999_999),
+    ],
+)  # fmt: skip
+def test_however_a_number_is_typed_it_is_read(front: Page, text: str, number: int) -> None:
+    assert front.evaluate(READ, text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("", "no number yet"), ("hello", "Try forty-seven"), ("fourty", "Did you mean forty?"),
+        ("seven forty", "Did you mean forty seven?"), ("twelve hundred", "one thousand two hundred"),
+        ("-5", "below zero"), ("4.7", "one whole number"), ("1000000", "0 to 999,999"), ("two million", "0 to 999,999"),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_is_refused_with_a_sentence(front: Page, text: str, word: str) -> None:
+    assert word in front.evaluate(READ, text)
+
+
+def test_every_recorded_number_answers_at_once(front: Page) -> None:
+    for english, german, _ in json.loads(record_hundred.PATH.read_text("utf-8"))["numbers"][::9]:
+        typed(front, english.title())
+        says(front, german)
+        assert front.inner_text("#first-problem") == ""
+    files = front.evaluate("performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [file for file in files if "onnx" in file] == []
+
+
+def test_a_number_is_answered_while_it_is_typed_and_a_half_word_is_no_fault(front: Page) -> None:
+    front.fill(FIELD, "eighty th")
+    front.wait_for_timeout(600)
+    assert front.inner_text("#first-problem") == ""
+    front.fill(FIELD, "eighty three")
+    says(front, "drei und achtzig")
+    typed(front, "hello")
+    assert "no English number word" in front.inner_text("#first-problem")
+
+
+def test_it_steps_back_and_forth_by_keyboard(front: Page) -> None:
+    typed(front, "47")
+    says(front, "sieben und vierzig")
+    front.focus(".first-back")
+    for _ in range(5):
+        front.keyboard.press("Enter")
+    assert front.evaluate("document.activeElement.className") == "first-step", "the focus is not lost"
+    assert front.inner_text(GERMAN) == "…"
+    assert front.is_disabled(".first-back")
+    for text in ("sieben …", "sieben und …", "sieben und vierzig …", "sieben und vierzig"):
+        front.focus(".first-step")
+        front.keyboard.press("Enter")
+        says(front, text)
+    assert front.get_attribute(GERMAN, "aria-live") == "polite"
+    front.focus(".first-rows li:first-child button")
+    front.keyboard.press("Enter")
+    assert front.get_attribute(".first-rows li:first-child button", "aria-pressed") == "true"
+    assert "seven 100 %" in front.inner_text(".first-rows li:first-child")
+
+
+def test_a_larger_number_says_what_it_loads_and_then_computes(context: BrowserContext, origins: dict[str, str]) -> None:
+    for origin in ("http", "file"):
+        with visited(context, origins[origin], "index") as page:
+            typed(page, "four hundred and forty-seven")
+            page.wait_for_selector(".first-fetch:visible")
+            assert "load 3.2 MB" in page.inner_text(".first-fetch")
+            assert page.inner_text(GERMAN) == "…", "the answer to another number must not stand there"
+            page.click(".first-fetch")
+            page.wait_for_selector(".first-progress:visible")
+            page.wait_for_function(WRITTEN, arg="vier hundert sieben und vierzig", timeout=60_000)
+            assert page.locator(".first-rows li").count() == 6
+            typed(page, "100")
+            says(page, "ein hundert")
+
+
+def test_a_model_that_does_not_arrive_is_named_and_the_next_press_loads_it(page: Page, origins: dict[str, str]) -> None:
+    opened(page, origins["http"] + "book/index.html")
+    page.route("**/number_words_en_de.js*", lambda route: route.abort())
+    typed(page, "447")
+    page.click(".first-fetch")
+    page.wait_for_selector("#first-problem:text('did not arrive whole')")
+    page.unroute("**/number_words_en_de.js*")
+    page.click(".first-fetch")
+    page.wait_for_function(WRITTEN, arg="vier hundert sieben und vierzig", timeout=60_000)
+
+
+@pytest.mark.parametrize("name", ["index", "twenty_minutes"])
+def test_nothing_sticks_out_on_a_small_phone_and_paper_shows_the_last_state(
+    page: Page, origins: dict[str, str], name: str
+) -> None:
+    page.set_viewport_size({"width": 320, "height": 640})
+    opened(page, f"{origins['http']}book/{name}.html")
+    says(page, "sieben und vierzig")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    page.emulate_media(media="print")
+    assert page.inner_text(".first-rows li:nth-child(3)").split() == ["vierzig", "looks", "at", "forty", "100", "%"]
+    assert page.locator(".places-off:visible").count() == (5 if name == "twenty_minutes" else 0)
+    assert page.locator(".pair-right:visible").count() == (4 if name == "twenty_minutes" else 0)
+
+
+def test_a_question_remarks_on_the_answer_given(twenty: Page) -> None:
+    form = twenty.locator("form[data-question=ask-dot-product]")
+    form.locator("label", has_text="3").click()
+    assert "the first number with the second" in form.locator(".answer-remark").inner_text()
+    form.locator("input").nth(0).focus()
+    twenty.keyboard.press("Space")
+    twenty.keyboard.press("Enter")
+    assert form.locator(".answer-remark.right").inner_text().startswith("Yes")
+
+
+def test_the_query_turns_and_finds_the_tens(twenty: Page) -> None:
+    assert twenty.inner_text(".hand-answer") == "(5.6, 0.4)"
+    twenty.focus(".hand-turn")
+    twenty.keyboard.press("Enter")
+    twenty.wait_for_function("document.querySelector('.hand-answer').textContent === '(0.7, 3.2)'")
+    twenty.focus(".hand-length")
+    twenty.keyboard.press("End")
+    assert twenty.inner_text(".hand-answer") == "(0.1, 3.9)"
+    assert twenty.get_attribute(".hand-angle", "aria-valuetext") == "tens"
+
+
+def test_places_can_be_taken_away(twenty: Page) -> None:
+    row = ".places-table tbody tr:last-child"
+    assert twenty.inner_text(row).split("\t") == ["seven hundred two", "sieben hundert zwei"]
+    twenty.focus(".places-box")
+    twenty.keyboard.press("Space")
+    assert twenty.inner_text(row).split("\t") == ["seven hundred two", "zwei hundert zwei"]
+
+
+def test_writing_grows_beside_learning(twenty: Page) -> None:
+    assert twenty.locator(".pair-left:visible").count() == 4
+    for count in range(5):
+        assert twenty.locator(".pair-right:not(.pair-open)").count() == count
+        twenty.click(".pair-step")
+    assert twenty.locator(".pair-right:not(.pair-open)").count() == 0
+
+
+def test_the_twenty_minutes_hold_without_scripts(context: BrowserContext, page: Page, origins: dict[str, str]) -> None:
+    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.goto(origins["http"] + "book/twenty_minutes.html", wait_until="load")
+    assert page.locator("form.answer:visible").count() == 0
+    folds = page.locator(".ask-fold")
+    assert folds.count() == 10
+    for fold in folds.all():
+        assert fold.is_visible()
+    assert page.locator(".pair-right:visible").count() == 4
+    assert page.locator(".places-off:visible").count() == 5
+    assert page.locator("svg.drawing:visible").count() == 7
+
+
+@pytest.mark.parametrize("name", ["index", "twenty_minutes"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_while_it_is_used(page: Page, origins: dict[str, str], name: str, theme: str) -> None:
+    faults = recorded(page, origins["file"])
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, f"{origins['file']}book/{name}.html", theme)
+    typed(page, "seven forty")
+    page.click(".first-step")
+    page.click(".first-rows button")
+    assert axe_findings(page, ".first-numbers") == []
+    for place in (".ask", ".stop-place") if name == "twenty_minutes" else ():
+        assert axe_findings(page, place) == []
+    assert faults == []
