@@ -20,7 +20,9 @@ for (const formula of document.querySelectorAll("span.math")) {
 
 const BOXES =
   ".vega-chart, .chart-data-frame, .cell_output, .cell_output .output, .pst-scrollable-table-container, div.math, " +
-  "mjx-container.wide, mjx-container[display], pre";
+  "span.math.wide, pre";
+
+const SHADED = "pre, .vega-chart, .math, .pst-scrollable-table-container";
 
 /* At which edges a box hides a part of itself. */
 function markEdges(box) {
@@ -29,48 +31,71 @@ function markEdges(box) {
 }
 
 function markScrollable() {
-  for (const formula of document.querySelectorAll("mjx-container:not([display])")) {
+  offerLarge();
+  for (const formula of document.querySelectorAll("span.math")) {
     const line = formula.closest("p, li, td, th, dd, figcaption");
-    formula.classList.toggle("wide", line !== null && formula.scrollWidth > line.clientWidth);
+    const width = formula.firstElementChild?.getBoundingClientRect().width ?? 0;
+    formula.classList.toggle("wide", line !== null && width > line.clientWidth);
   }
   for (const box of document.querySelectorAll(BOXES)) {
     box.classList.remove("wide-table");
     const wide = box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).display !== "inline";
     box.classList.toggle("wide-table", wide && box.matches(".pst-scrollable-table-container"));
     const high = box.matches(".chart-data-frame") && box.scrollHeight > box.clientHeight + 1;
-    if (box.matches("pre, .vega-chart")) markEdges(box);
+    if (box.matches(SHADED)) markEdges(box);
     if (wide || high) box.tabIndex = 0;
     // Not while the reader stands on it: the focus would be lost.
     else if (box !== document.activeElement) box.removeAttribute("tabindex");
   }
 }
 
-window.addEventListener("load", () => {
-  markScrollable();
-  window.MathJax?.startup?.promise?.then(markScrollable);
-});
+window.addEventListener("load", markScrollable);
 // The article changes its width with the window, and once more when a bar has slid in or out.
 new ResizeObserver(markScrollable).observe(document.querySelector(".bd-article") ?? document.body);
 document.addEventListener("drawn", markScrollable);
 document.addEventListener("toggle", markScrollable, true);
 document.addEventListener("filled", markScrollable);
-document.addEventListener("scroll", ({ target }) => target.matches?.("pre, .vega-chart") && markEdges(target), true);
+document.addEventListener("scroll", ({ target }) => target.matches?.(SHADED) && markEdges(target), true);
 
-/* A picture that the screen makes smaller opens at its own size. */
-document.addEventListener("click", ({ target }) => {
-  if (!target.matches(".bd-article :is(.cell_output, figure) img")) return;
-  const width = Number(target.getAttribute("width")) || target.naturalWidth;
-  if (target.closest("a") || target.clientWidth >= 0.95 * width) return;
-  const viewer = document.createElement("dialog");
+/* A picture that the screen makes smaller opens on the whole screen, by a tap on it or by the button below it. */
+const PICTURES = ".bd-article :is(.cell_output, figure) img";
+
+function isShrunk(picture) {
+  const width = Number(picture.getAttribute("width")) || picture.naturalWidth;
+  return !picture.closest("a") && picture.clientWidth > 0 && picture.clientWidth < 0.95 * width;
+}
+
+function enlarge(picture) {
+  const viewer = document.createElement("dialog"), close = document.createElement("button");
   viewer.className = "picture";
-  viewer.append(target.cloneNode());
+  viewer.classList.toggle("wide", picture.clientWidth > 1.2 * picture.clientHeight);
+  viewer.setAttribute("aria-label", "Picture");
+  close.textContent = "Close";
+  viewer.append(close, picture.cloneNode());
   viewer.addEventListener("click", () => viewer.close());
   // The theme keeps Escape for its own search.
   viewer.addEventListener("keydown", ({ key }) => key === "Escape" && viewer.close());
   viewer.addEventListener("close", () => viewer.remove());
   document.body.append(viewer);
   viewer.showModal();
-});
+}
+
+function offerLarge() {
+  for (const picture of document.querySelectorAll(PICTURES)) {
+    const offered = picture.nextElementSibling?.matches(".enlarge") ? picture.nextElementSibling : null;
+    if (!isShrunk(picture)) offered?.remove();
+    else if (!offered) {
+      const button = document.createElement("button");
+      button.className = "enlarge";
+      button.type = "button";
+      button.textContent = "Enlarge";
+      button.addEventListener("click", () => enlarge(picture));
+      picture.after(button);
+    }
+  }
+}
+
+document.addEventListener("click", ({ target }) => target.matches(PICTURES) && isShrunk(target) && enlarge(target));
 
 /* The theme listens on the first button of each bar, which these pages never show; the one they show is another. */
 for (const bar of ["primary", "secondary"]) {

@@ -165,7 +165,7 @@ def assert_map_shows(page: Page, weights: Tensor) -> None:
 def thinned(page: Page, part: str) -> None:
     """Take away what is large beside a part of the page: axe reads the whole page before it looks at a part."""
     page.evaluate(
-        """part => [...document.querySelectorAll('pre, mjx-container')]
+        """part => [...document.querySelectorAll('pre, math')]
           .filter(one => !one.closest(part)).forEach(one => one.remove())""",
         part,
     )

@@ -109,7 +109,7 @@ def test_exercises_are_whole_and_take_the_minutes_that_the_box_says():
         found = exercises_of(page(path))  # raises for whatever an exercise lacks
         assert 3 <= len(found) <= 7, f"{path.name} has {len(found)} exercises"
         assert sum(exercise.is_graded_by_machine for exercise in found) >= 3, f"{path.name}: three with checks"
-        [minutes] = re.findall(r"of which (\d+) at the exercises", text(path))
+        [minutes] = re.findall(r"(\d+) for the exercises", text(path))
         assert int(minutes) == sum(map(int, re.findall(r"^:minutes: (\d+)", text(path), re.MULTILINE))), path.name
 
 

@@ -4,6 +4,8 @@ import html
 import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,14 +15,16 @@ from docutils.frontend import get_default_settings
 from docutils.utils import new_document
 from PIL import Image
 
-from workshop.site import book_charts, book_files, book_folds, book_head, book_languages, book_outputs, book_weight
-
-SCRIPTS = """<script defer src="../_static/scripts/fontawesome.js?digest=1"></script>
-    <script data-x="1" src="../_static/design-tabs.js?v=2"></script>
-    <script src="../_static/searchtools.js"></script>
-    <script src="../searchindex.js"></script>
-    <link rel="stylesheet" type="text/css" href="../_static/sphinx-design.min.css?v=6" />
-    <script src="../_static/doctools.js"></script>"""
+from workshop.site import (
+    book_charts,
+    book_files,
+    book_folds,
+    book_head,
+    book_languages,
+    book_outputs,
+    book_search,
+    book_weight,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,10 +57,12 @@ def cell(*kinds: str, tags: str = "") -> nodes.container:
 def test_folded_code_says_what_it_makes() -> None:
     cells = cell("image/png", "text/plain"), cell("application/vnd.vegalite.v6+json"), cell("text/plain"), cell()
     other = nodes.container(hide_mode="output", prompt_show="as it was")
-    tree = document(*cells, cell("text/plain", tags="tag_check"), other)
+    altair = cell("text/html")
+    altair[0][0] += nodes.raw("", 'x(function(){vegaEmbed(y)})({"mark": "bar"}, {});', format="html")
+    tree = document(*cells, altair, cell("text/plain", tags="tag_check"), other)
     book_folds.name_folds(None, tree)  # type: ignore[arg-type]
     said = [part["prompt_show"] for part in tree.findall(nodes.container) if "prompt_show" in part]
-    whats = ["figure", "figure", "output", "step", "check"]
+    whats = ["figure", "figure", "output", "step", "figure", "check"]
     assert said == [*(f"Code of this {what}" for what in whats), "as it was"]
 
 
@@ -135,17 +141,32 @@ def test_code_in_a_line_says_that_its_words_are_german() -> None:
     assert [part["classes"] for part in tree.findall(nodes.literal)] == [["language-de"], []]
 
 
+# ── Search ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_word_of_the_glossary_is_found_on_the_page_that_explains_it() -> None:
+    places = book_search.places()
+    assert ("beam search", "decode") in places["decoding"]
+    assert ("softmax", "") in places["first_steps"]
+    glossary = (ROOT / "book" / "glossary.md").read_text("utf-8")
+    assert sum(map(len, places.values())) == len(re.findall(r"^: ", glossary, re.MULTILINE))
+
+
 # ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_page_keeps_only_the_scripts_that_it_uses() -> None:
-    plain = book_weight.lightened(SCRIPTS, Path("masks.html"))
-    assert plain.split("src=")[1:] == ['"../_static/doctools.js"></script>']
-    assert "sphinx-design" not in plain
-    with_tabs = book_weight.lightened(SCRIPTS + '<div class="sd-tab-set">', Path("masks.html"))
-    assert "design-tabs.js" in with_tabs
-    assert "sphinx-design.min.css" in with_tabs
-    assert "searchindex.js" in book_weight.lightened(SCRIPTS, Path("search.html"))
+def test_a_page_loads_tabs_and_cards_only_where_it_has_some() -> None:
+    scripts, styles = [[SimpleNamespace(filename=f"_static/{name}") for name in names] for names in (
+        ("design-tabs.js", "doctools.js"), ("sphinx-design.min.css", "book.css")
+    )]  # fmt: skip
+    for body, kept in (("", 1), ('<div class="sd-tab-set">', 2)):
+        context: dict[str, Any] = {"body": body, "script_files": scripts, "css_files": styles}
+        book_weight.leave_out(None, "masks", "page.html", context, None)  # type: ignore[arg-type]
+        assert [len(context[files]) for files in ("script_files", "css_files")] == [kept, kept]
+        assert [context[files][-1].filename for files in ("script_files", "css_files")] == [
+            "_static/doctools.js",
+            "_static/book.css",
+        ]
 
 
 def test_a_packed_picture_keeps_even_areas_to_the_eye_and_edges_nearly() -> None:

@@ -34,6 +34,15 @@ def test_no_button_is_dead(page: Page, origins: dict[str, str]) -> None:
     assert {place: found for place, found in dead.items() if found} == {}
 
 
+def test_formulas_stand_and_are_drawn_in_the_books_font(page: Page, origins: dict[str, str]) -> None:
+    page.goto(origins["http"] + "book/attention.html", wait_until="load")
+    formulas = page.locator(".math.notranslate")
+    assert formulas.count() > 20
+    assert formulas.locator("math").count() == formulas.count()
+    assert "\\" not in "".join(formulas.all_text_contents()), "TeX"
+    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))")
+
+
 def test_the_menus_open_by_pointer_and_by_keyboard(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(origins["http"] + "book/attention.html", wait_until="load")

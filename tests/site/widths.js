@@ -1,15 +1,20 @@
-/* The listings, outputs, pictures and charts that a reader sees without unfolding anything, and whether each is cut.
+/* The listings, outputs, formulas, tables, pictures and charts that a reader sees without unfolding anything, and whether each is cut.
    Evaluated in the page by test_pages.py. */
 () => {
   const seen = [];
   const fits = box => box.scrollWidth <= box.clientWidth + 1;
-  const isShown = box => box.checkVisibility() && !box.closest("details, .toggle-hidden");
+  const isShown = box => box.checkVisibility() && !box.closest("details:not(.code, .evidence), .toggle-hidden");
   for (const pre of document.querySelectorAll(".bd-article pre")) {
     if (!isShown(pre)) continue;
     const kind = pre.closest(".output") ? "output" : "code";
     const words = pre.textContent.trim().split("\n")[0].slice(0, 60);
     const rows = pre.querySelector(".tabular") !== null;
     seen.push({kind, words, cut: !fits(pre), rows, shadow: pre.classList.contains("goes-on")});
+  }
+  for (const box of document.querySelectorAll(".bd-article :is(div.math, .pst-scrollable-table-container)")) {
+    if (!isShown(box)) continue;
+    const kind = box.matches(".math") ? "formula" : "table";
+    seen.push({kind, words: box.textContent.trim().slice(0, 60), cut: !fits(box), shadow: box.classList.contains("goes-on")});
   }
   const room = (document.querySelector(".bd-article") ?? document.body).getBoundingClientRect().right + 1;
   for (const picture of document.querySelectorAll(".bd-article :is(img, svg.drawing)")) {

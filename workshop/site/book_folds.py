@@ -5,16 +5,30 @@ import re
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from workshop.site.book_charts import altair_spec
+
 
 def made_by(cell: nodes.container) -> str:
     """What a cell makes: a check, a figure, an output, or only names for the cells after it."""
     if "tag_check" in cell["classes"]:
         return "this check"
-    kinds = [part["mime_type"] for part in cell.findall(nodes.container) if "mime_type" in part]
-    if any(kind.startswith(("image/", "application/vnd.vega")) for kind in kinds):
+    if is_setup(cell):
+        return "the imports"
+    shown = [part for part in cell.findall(nodes.container) if "mime_type" in part]
+    if any(
+        part["mime_type"].startswith(("image/", "application/vnd.vega")) or altair_spec(part.astext()) for part in shown
+    ):
         return "this figure"
     is_shown = any(part.get("nb_element") == "cell_code_output" for part in cell.findall(nodes.container))
     return "this output" if is_shown else "this step"
+
+
+def is_setup(cell: nodes.container) -> bool:
+    """Whether a cell stands before the first section and shows nothing: a reader meets no step there."""
+    is_shown = any(part.get("nb_element") == "cell_code_output" for part in cell.findall(nodes.container))
+    before = cell.parent[: cell.parent.index(cell)] if cell.parent is not None else []
+    at_top = isinstance(cell.parent, nodes.section) and isinstance(cell.parent.parent, nodes.document)
+    return at_top and not is_shown and not any(isinstance(one, nodes.section) for one in before)
 
 
 def mistake(cell: nodes.container) -> str:
@@ -28,6 +42,7 @@ def name_folds(_app: Sphinx, doctree: nodes.document) -> None:
     for cell in doctree.findall(nodes.container):
         if cell.get("hide_mode") == "input":
             what = made_by(cell)
+            cell["classes"] += ["setup"] * (what == "the imports")
             cell["prompt_show"], cell["prompt_hide"] = f"Code of {what}", f"Hide the code of {what}"
         elif cell.get("hide_mode") == "all" and "tag_wrong-answer" in cell["classes"]:
             cell["prompt_show"] = cell["prompt_hide"] = mistake(cell)

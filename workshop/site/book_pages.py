@@ -20,12 +20,6 @@ REPAIRS = (
     (re.compile(r' role="doc-biblioentry"'), ""),
     # A sidebar that is no landmark.
     (re.compile(r'(<div id="pst-primary-sidebar")'), r'\1 role="complementary" aria-label="Book"'),
-    # A first visit has chosen no scheme: say so, and begin in the reader's own, instead of an error on the console.
-    (re.compile(r'(localStorage\.getItem\("mode"\)) \|\| ""'), r'\1 || "auto"'),
-    (
-        re.compile(r'(localStorage\.getItem\("theme"\)) \|\| ""'),
-        r'\1 || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")',
-    ),
     # Icons that repeat the label of their button.
     (re.compile(r'(data-mode="(?:light|dark|auto)")\s+title="[^"]*"'), r'\1 aria-hidden="true"'),
     # An icon of a font is a letter, which a screen reader may try to say.
@@ -51,7 +45,7 @@ def repaired(page: str) -> str:
 def finish(site: Path) -> None:
     """Lighten and repair every page, and warn of one that loads something from another host."""
     for file in book_weight.pages_of(site):
-        page = repaired(book_weight.lightened(file.read_text("utf-8"), file))
+        page = repaired(book_weight.with_sizes(file.read_text("utf-8"), file.parent))
         file.write_text(page, "utf-8")
         if match := FOREIGN.search(page):
             LOGGER.warning("%s: loads from another host: %s", file.relative_to(site), match[0])

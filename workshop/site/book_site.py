@@ -5,6 +5,8 @@ showing), book_charts.py (charts and pictures),
 book_places.py (what runs in the browser), book_head.py (what others say of a page), book_report.py (links to the forms
 for a report), book_outputs.py (what cells print), book_languages.py (German words), book_files.py (files beside the
 pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
+
+Then there are formulas.py, book_layers.py (argument, code, evidence) and book_search.py (words that the search finds).
 """
 
 import re
@@ -29,11 +31,14 @@ from workshop.site import (
     book_folds,
     book_head,
     book_languages,
+    book_layers,
     book_outputs,
     book_pages,
     book_places,
     book_report,
+    book_search,
     book_weight,
+    formulas,
     tables,
     teaching_plan,
 )
@@ -56,6 +61,7 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Address], str]]] =
 }
 # Mark in the text of a page → the scripts and styles that it needs.
 LOADED: dict[str, Iterable[str]] = {
+    'class="layers': ("book-layers.js",),  # first: before it has come, evidence is hidden
     'class="vega-chart"': book_charts.SCRIPTS,
     'class="answer': ("book-answers.js",),
     book_asks.MARK: book_asks.FILES,
@@ -174,6 +180,7 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_solutions", True, "env")
     book_citations.register()
+    app.add_html_math_renderer("mathml", (formulas.visit, None), (formulas.visit, None))
     for name in TABLES:
         app.add_directive(name, Table)
     app.add_directive("task", Task)
@@ -187,6 +194,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", book_answers.start_asking)
     app.connect("source-read", prepare_exercises)
     app.connect("doctree-read", book_folds.name_folds)
+    book_layers.setup(app)
+    app.connect("doctree-read", book_search.add_entries)
     app.connect("doctree-resolved", book_outputs.fold_outputs)
     app.connect("doctree-resolved", book_languages.mark_german)
     app.connect("doctree-resolved", book_answers.add_forms)
@@ -195,6 +204,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
+    app.connect("html-page-context", book_weight.leave_out, priority=900)
     app.connect("html-page-context", book_head.add_tags)
     app.connect("html-page-context", book_report.add_links, priority=900)
     app.connect("html-page-context", book_files.offer_downloads, priority=900)

@@ -1,28 +1,23 @@
 """What a page weighs: leave out what the theme brings and no page uses, and pack what stays.
 
-The theme draws its icons twice over, by a script of 1.5 MB and by fonts of 1,900 icons, and loads the search index on
-every page. All of it is found from the built pages, so an icon that a page begins to use stays.
+The theme draws its icons twice over, by a script of 1.5 MB and by fonts of 1,900 icons. templates/layout.html leaves
+out the script, and the search index, which the theme loads on every page. What stays of the fonts is found from the
+built pages, so an icon that a page begins to use stays.
 """
 
 import io
 import re
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageChops
+from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
 
 LOGGER = getLogger(__name__)
 
-SCRIPT = r"\s*<script\b[^>]*\bsrc=\"[^\"]*/?{}[^\"]*\"[^>]*></script>"
-STYLE = r"\s*<link\b[^>]*\bhref=\"[^\"]*/{}[^\"]*\"[^>]*/?>"
-# File, and the class without which a page does not use it; None: no page does.
-UNUSED = (
-    (re.compile(SCRIPT.format("fontawesome\\.js")), None),
-    (re.compile(SCRIPT.format("design-tabs\\.js")), "sd-tab-set"),
-    (re.compile(STYLE.format("sphinx-design\\.min\\.css")), 'class="sd-'),
-)
-# The theme searches while one types, if asked to; here the search page alone does.
-SEARCH = re.compile(SCRIPT.format(r"(?:searchtools|language_data|searchindex)\.js"))
+# Files of the theme's tabs and cards, and the class without which a page does not use them.
+UNUSED = (("script_files", "design-tabs.js", "sd-tab-set"), ("css_files", "sphinx-design", 'class="sd-'))
 ICON_NAME = re.compile(r"\bfa-[a-z0-9-]+")
 ICON_RULE = re.compile(r"((?:\.fa-[\w-]+:{1,2}before,?)+)\{content:\"[^\"]*\"\}")
 CODE_POINT = re.compile(r"\\([0-9a-f]{4})\b|([\ue000-\uf8ff])")
@@ -47,14 +42,11 @@ def with_sizes(page: str, folder: Path) -> str:
     return PICTURE.sub(sized, page)
 
 
-def lightened(page: str, file: Path) -> str:
-    """The page of this file without scripts and styles that nothing on it uses, and with the size of its pictures."""
-    for pattern, marker in UNUSED:
-        if marker is None or marker not in page:
-            page = pattern.sub("", page)
-    if file.name != "search.html":
-        page = SEARCH.sub("", page)
-    return with_sizes(page, file.parent)
+def leave_out(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load no tabs and cards on a page without any; templates/layout.html leaves out the rest."""
+    for files, name, mark in UNUSED:
+        if mark not in context.get("body", ""):
+            context[files] = [file for file in context[files] if name not in str(file.filename)]
 
 
 def packed(data: bytes) -> bytes:

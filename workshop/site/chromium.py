@@ -12,9 +12,8 @@ ARGUMENTS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-# True once MathJax, the fonts and the pictures are there and every chart is drawn or has failed.
+# True once the fonts and the pictures are there and every chart is drawn or has failed.
 SETTLED = """async () => {
-  if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
   await document.fonts.ready;
   return [...document.querySelectorAll('.vega-chart')].every(c => c.querySelector('svg.marks, canvas.marks, .error'))
     && [...document.images].every(image => image.complete);

@@ -10,7 +10,7 @@
       line.append(link);
       box.replaceWith(line);
     }
-    const gone = '.solution, details.hide, [class^="live-"], button, .tb-icon, a.report';
+    const gone = '.solution, details.hide, details.code > summary, .layers, [class^="live-"], button, .tb-icon, .report';
     document.querySelectorAll(gone).forEach(box => box.remove());
     document.querySelectorAll('details').forEach(box => { box.open = true; });
     document.querySelectorAll('.toggle-hidden').forEach(box => box.classList.remove('toggle-hidden'));
@@ -28,13 +28,12 @@
   },
 
   chapter({pages, home, pictures}) {
-    const XHTML = 'http://www.w3.org/1999/xhtml', MATHML = 'http://www.w3.org/1998/Math/MathML';
+    const XHTML = 'http://www.w3.org/1999/xhtml';
     const KEPT = new Set(`a blockquote br caption cite code dd div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr li ol
       p pre section span strong sub sup table tbody td th thead tr ul`.split(/\s+/));
     const GONE = new Set(`button canvas fieldset form iframe input label noscript output script select style svg
       template textarea`.split(/\s+/));
     const ATTRIBUTES = ['class', 'colspan', 'rowspan', 'scope', 'start', 'lang'];
-    const formulas = new Map([...window.MathJax?.startup?.document?.math ?? []].map(one => [one.typesetRoot, one]));
     const out = document.implementation.createDocument(XHTML, 'body', null);
     const ids = new Set(), images = [];
     const folder = new URL('.', location.href).href, site = new URL('..', folder).href;
@@ -46,24 +45,10 @@
     }
 
     function math(node) {
-      const copy = out.createElementNS(MATHML, node.localName === 'mlabeledtr' ? 'mtr' : node.localName);
-      for (const {name, value} of node.attributes) {
-        if (!/^(xmlns|id|class|href)|^data-|:/.test(name)) copy.setAttribute(name, value);
-      }
-      const children = [...node.childNodes].filter(one => one.nodeType !== 3 || one.textContent.trim());
-      // The number of an equation stands first; few readers know that, so it becomes a last column.
-      if (node.localName === 'mlabeledtr') children.push(children.shift());
-      for (const child of children) {
-        copy.append(child.nodeType === 3 ? out.createTextNode(child.textContent) : math(child));
-      }
+      const copy = out.importNode(node, true);
+      const source = node.closest('[data-tex]')?.dataset.tex;
+      if (source) copy.setAttribute('alttext', source);
       return copy;
-    }
-
-    function formula(item) {
-      const text = MathJax.startup.toMML(item.root);
-      const element = math(new DOMParser().parseFromString(text, 'text/xml').documentElement);
-      element.setAttribute('alttext', item.math.trim());
-      return element;
     }
 
     function address(href) {
@@ -79,7 +64,7 @@
       for (const child of node.childNodes) {
         if (child.nodeType === 3) parent.append(out.createTextNode(child.textContent));
         if (child.nodeType !== 1) continue;
-        if (formulas.has(child)) parent.append(formula(formulas.get(child)));
+        if (child.localName === 'math') parent.append(math(child));
         else if (child.dataset.drawn !== undefined) {
           const {drawn, alt, width} = child.dataset;
           make('img', parent, {src: pictures[drawn], alt, width, class: 'drawn'});
@@ -89,7 +74,7 @@
 
     function one(child, parent) {
       const name = child.localName;
-      if (GONE.has(name) || child.matches('.headerlink, mjx-container')) return;
+      if (GONE.has(name) || child.matches('.headerlink')) return;
       if (name === 'img') {
         images.push(child.src);
         make('img', parent, {src: child.src, alt: child.alt});

@@ -90,7 +90,7 @@ def print_chapters(context: BrowserContext, site: Path, chapters: list[Chapter],
         chapter.title = taken["title"]
         articles.append(taken["html"])
         title = json.dumps(chapter.title, ensure_ascii=False)
-        styles += [taken["style"], CHAPTER_FOOT.format(name=chapter.name, title=title)]
+        styles.append(CHAPTER_FOOT.format(name=chapter.name, title=title))
         page.close()
     page = open_chapter(context, site, chapters[0].file)
     page.evaluate(f"given => {CHAPTERS}.put(given)", [articles, FOOT.format(before=FRONT) + "\n".join(styles)])

@@ -27,8 +27,9 @@ from workshop.course.assignment_papers import with_code
 from workshop.course.exercises import exercises_of
 from workshop.site.book_charts import altair_spec, chart_html
 from workshop.site.book_index import HEADING, Page, parts_of_book
+from workshop.site.formulas import with_mathml
 from workshop.site.myst_blocks import Block
-from workshop.site.plain_markdown import Plain, drawn, whole_book
+from workshop.site.plain_markdown import INLINE, Plain, drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,6 +39,7 @@ VENDOR = ROOT / "book" / "_static" / "vendor"
 NBCONVERT = ROOT / ".venv-grading" / "bin" / "jupyter-nbconvert"
 NOT_LECTURED = {"Front matter", "Appendices"}
 BEFORE = "first_steps"  # front matter, but longer courses begin with it: it opens the first deck
+FORMULA = re.compile(rf"<script.*?</script>|{INLINE.pattern}", INLINE.flags)  # none in the data of a chart
 EQUATION = re.compile(r"\$\$.*?\\tag\{.*?\$\$", re.DOTALL)
 
 
@@ -144,9 +146,12 @@ class Lecture:
 
 
 def cells_of(slide: Slide) -> list[NotebookNode]:
-    shown = nbformat.v4.new_markdown_cell(slide.text, metadata={"slideshow": {"slide_type": slide.kind}})
-    notes = nbformat.v4.new_markdown_cell(slide.notes, metadata={"slideshow": {"slide_type": "notes"}})
-    return [shown, notes] if slide.notes else [shown]
+    """The slide and its notes, formulas set."""
+    kinds = {slide.kind: slide.text} | ({"notes": slide.notes} if slide.notes else {})
+    return [
+        nbformat.v4.new_markdown_cell(with_mathml(text, FORMULA), metadata={"slideshow": {"slide_type": kind}})
+        for kind, text in kinds.items()
+    ]
 
 
 def deck(caption: str, lectures: list[list[Slide]]) -> NotebookNode:
@@ -161,10 +166,10 @@ def deck(caption: str, lectures: list[list[Slide]]) -> NotebookNode:
 
 def copy_assets(folder: Path) -> None:
     """Put what a deck loads beside it; nbconvert expects the style sheets of reveal.js in dist/."""
-    shutil.copytree(VENDOR / "mathjax", folder / "mathjax", dirs_exist_ok=True)
     (folder / "dist" / "theme").mkdir(parents=True, exist_ok=True)
     shutil.copy(DECK / "vendor" / "reveal.css", folder / "dist")
     shutil.copy(DECK / "slides.css", folder / "dist" / "theme" / "book.css")
+    shutil.copy(VENDOR.parent / "fonts" / "stix-two-math.woff", folder / "dist" / "theme")
     for source in [*(DECK / "vendor").glob("*.js"), DECK / "slides.js", *VENDOR.glob("vega*.js")]:
         shutil.copy(source, folder)
 

@@ -6,7 +6,7 @@
     const article = document.querySelector('article'), folder = new URL('.', location.href).href;
     article.querySelectorAll('.solution, script').forEach(one => one.remove());
     article.querySelectorAll('.toggle-hidden').forEach(box => box.classList.remove('toggle-hidden'));
-    article.querySelectorAll('details.toggle-details').forEach(box => { box.open = true; });
+    article.querySelectorAll('details:is(.toggle-details, .evidence, .code)').forEach(box => { box.open = true; });
     const within = id => chapter + '--' + id;
     article.querySelectorAll('*').forEach(one => {
       for (const {name, value} of [...one.attributes]) {
@@ -31,8 +31,7 @@
     article.id = chapter;
     article.classList.add(chapter);
     const title = [...article.querySelector('h1').childNodes].filter(node => !node.matches?.('.headerlink'));
-    const style = document.querySelector('#MJX-CHTML-styles')?.textContent ?? '';
-    return {title: title.map(node => node.textContent).join('').trim(), html: article.outerHTML, style};
+    return {title: title.map(node => node.textContent).join('').trim(), html: article.outerHTML};
   },
 
   // All chapters in the place of this page's own; a formula that is too wide becomes smaller; a link without its place
@@ -44,8 +43,8 @@
     const place = document.querySelector('article');
     place.insertAdjacentHTML('beforebegin', chapters.join(''));
     place.remove();
-    document.querySelectorAll('article div.math mjx-container').forEach(formula => {
-      const room = formula.clientWidth / formula.firstElementChild.getBoundingClientRect().width;
+    document.querySelectorAll('article div.math').forEach(formula => {
+      const room = formula.clientWidth / formula.scrollWidth;
       if (room < 1) formula.style.fontSize = `${Math.floor(100 * room)}%`;
     });
     document.querySelectorAll('article a[href^="#"]').forEach(link => {

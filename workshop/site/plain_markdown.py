@@ -26,7 +26,7 @@ from workshop.site.myst_blocks import Block, PageError, blocks
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 80  # columns of code that a page shows beside both of its bars
-DROPPED = {"answers", "bibliography", "exercise-end", "solution-end"}
+DROPPED = {"answers", "bibliography", "exercise-end", "index", "solution-end"}
 LIVE = {
     "first-numbers": "Type a number and see where the model looks",
     "head-by-hand": "Turn the query of one head",
@@ -189,6 +189,7 @@ class Plain:
             "exercise-start": self.heading,
             "figure": self.figure,
             "hint": self.hint,
+            "how-we-know": lambda block: f"**How we know.**\n\n{self.body(block)}",
             "literalinclude": self.listing,
             "rubric": self.body,
             "seeded-defects": lambda _block: tables.defect_table(self.root, self.address),

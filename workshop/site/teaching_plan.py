@@ -8,7 +8,7 @@ from workshop.site.book_index import Page, pages_in_order, parts_of_book, read_p
 
 ABILITY = re.compile(r"\*\*You will be able to\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
 FIRST = re.compile(r"\*\*Know first:\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
-TIME = re.compile(r"\*\*Time:\*\*\s*(\d+) minutes")
+TIME = re.compile(r"\*\*Time:\*\*\s*(\d+) minutes(?: to read, (\d+) for the exercises)?")
 
 
 def one_line(text: str) -> str:
@@ -36,9 +36,9 @@ def entry(page: Page) -> str:
     ability, first, time = ABILITY.search(box), FIRST.search(box), TIME.search(box)
     if not (ability and first and time):
         raise ValueError(f"{page.path.name}: the box at the head lacks its goal, what to know first, or its time")
-    goal = one_line(ability[1])
+    goal, minutes = one_line(ability[1]), int(time[1]) + int(time[2] or 0)
     return (
-        f"- **[{page.title}]({page.path.name})** ({time[1]} minutes; {_counted(exercises_of(page))}). "
+        f"- **[{page.title}]({page.path.name})** ({minutes} minutes; {_counted(exercises_of(page))}). "
         f"*Goal:* {goal} *Know first:* {one_line(first[1])}"
     )
 

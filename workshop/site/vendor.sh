@@ -1,13 +1,13 @@
 #!/bin/sh
 # Copy the browser libraries that package.json pins into book/_static/vendor and tests/site/vendor, and cut the book's
-# font to the letters and weights that the pages use; other letters come from the reader's own fonts. Building the book
+# fonts to the letters and weights that the pages use; other letters come from the reader's own fonts. Building the book
 # needs none of this: the copies are committed. Run it after a change of a version, in .venv with `pip install brotli`.
 set -eu
 cd "$(dirname "$0")/../.."
 npm install --ignore-scripts --no-package-lock --no-audit --no-fund
 modules=node_modules vendor=book/_static/vendor
 rm -rf "$vendor"
-mkdir -p "$vendor/onnxruntime" "$vendor/mathjax/output/chtml/fonts" _build
+mkdir -p "$vendor/onnxruntime" _build
 cp "$modules"/vega/build/vega.min.js "$modules"/vega-lite/build/vega-lite.min.js \
    "$modules"/vega-embed/build/vega-embed.min.js "$vendor"
 runtime=$modules/onnxruntime-web/dist
@@ -15,21 +15,12 @@ cp "$runtime/ort.wasm.min.js" "$runtime/ort-wasm-simd-threaded.mjs" "$vendor/onn
 # Kept compressed: 11 MB become 3 MB, and the browser unpacks it.
 gzip -9nc "$runtime/ort-wasm-simd-threaded.wasm" > "$vendor/onnxruntime/ort-wasm-simd-threaded.wasm.gz"
 
-# MathJax in one file of the parts that the pages use: the ready-made combinations hold the menu as well, which weighs
-# as much as half of the rest. The last line tells MathJax's loader that it need not fetch them.
-parts="core input/tex output/chtml output/chtml/fonts/tex a11y/assistive-mml"
-for part in startup $parts; do
-  cat "$modules/mathjax/es5/$part.js"
-  echo
-done > "$vendor/mathjax/tex-chtml.js"
-echo "MathJax.loader.preLoad(...[\"$(echo "$parts" | sed 's/ /", "/g')\"]);" >> "$vendor/mathjax/tex-chtml.js"
-cp -r "$modules/mathjax/es5/output/chtml/fonts/woff-v2" "$vendor/mathjax/output/chtml/fonts"
 # A source map that is not there makes developer tools report a failed request.
 find "$vendor" -name '*js' -exec perl -0pi -e 's|\n?//# sourceMappingURL=\S+||g; s|\s*\z|\n|' {} +
 cp "$modules/axe-core/axe.min.js" tests/site/vendor
 cp "$modules/axe-core/LICENSE" tests/site/vendor/LICENSE-axe.txt
 
-# The minified files hold parts of all packages that the five depend on.
+# The minified files hold parts of all packages that the four depend on.
 field() { sed -n "s/^  \"$1\": \"\(.*\)\".*/\1/p" "$package/package.json"; }
 npm ls --omit=dev --all --parseable | tail -n +2 | sort -u | while read -r package; do
   printf '%s %s (%s)\n\n' "${package##*/node_modules/}" "$(field version)" "$(field license)"
@@ -54,3 +45,28 @@ subset() { # in a style, at some weights
 }
 subset normal 400:650 book/_static/fonts/literata.woff2
 subset italic 400 book/_static/fonts/literata-italic.woff2
+
+# Formulas: letters, and signs that grow by the font's table of variants. test_formulas.py names a sign that is missing.
+.venv/bin/python -m fontTools.subset "$modules/@fontsource/stix-two-math/files/stix-two-math-latin-400-normal.woff2" \
+  --unicodes=20-7E,391-3A9,3B1-3C9,3D5,3F5,1D434-1D467,1D6E2-1D6FA,1D6FC-1D71B,210E \
+  --text='§°²³±×·÷‖†…′″ℓℕℝℤ←↑→↓↔↦⇒⇔∀∂∃∅∇∈∉∏∑−∗∘√∝∞∣∥∧∨∩∪∫∼≈≔≠≡≤≥≪≫⊂⊆⊕⊗⊙⊤⊥⋅⋮⋯⋱⌈⌉⌊⌋⟨⟩⏞⏟ˆ˜ˉ˙' \
+  --no-hinting --desubroutinize --flavor=woff --layout-features=ssty,dtls,flac,kern \
+  --output-file=book/_static/fonts/stix-two-math.woff
+.venv/bin/python - <<'ROOTS'
+# A browser keeps room beside a root for the font's widest one: make the tall ones as wide as the first.
+from fontTools.ttLib import TTFont
+
+path = "book/_static/fonts/stix-two-math.woff"
+font = TTFont(path)
+root, variants = font.getBestCmap()[0x221A], font["MATH"].table.MathVariants
+grown = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(root)]
+names = [one.VariantGlyph for one in grown.MathGlyphVariantRecord] + [one.glyph for one in grown.GlyphAssembly.PartRecords]
+for name in {*names} - {root}:
+    width, left = font["hmtx"][name]
+    narrower = font["hmtx"][root][0] / width
+    font["glyf"][name].coordinates.scale((narrower, 1))
+    font["glyf"][name].recalcBounds(font["glyf"])
+    font["hmtx"][name] = font["hmtx"][root][0], round(left * narrower)
+font.save(path)
+ROOTS
+cp "$modules/@fontsource/stix-two-math/LICENSE" book/_static/fonts/LICENSE-stix-two-math.txt

@@ -1,10 +1,10 @@
 """A student's marked notebook as one HTML file that loads nothing: formulas as MathML, no scripts, no fonts."""
 
+import contextlib
 import html
 from typing import Any
 
 import bleach  # pyright: ignore[reportMissingModuleSource]
-from latex2mathml.converter import convert  # pyright: ignore[reportMissingImports]
 from nbconvert.filters.markdown_mistune import (  # pyright: ignore[reportMissingImports]
     IPythonRenderer,
     MarkdownWithMath,
@@ -12,6 +12,7 @@ from nbconvert.filters.markdown_mistune import (  # pyright: ignore[reportMissin
 from nbgrader.preprocessors import NbGraderPreprocessor  # pyright: ignore[reportMissingImports]
 
 from workshop.course.grading.exercise_parts import BEGIN, END
+from workshop.site import formulas
 
 FORMULA_LENGTH = 2000
 MATHML = """annotation math menclose mfenced mfrac mi mlabeledtr mmultiscripts mn mo mover mpadded mphantom mprescripts
@@ -23,28 +24,25 @@ mathcolor mathsize mathvariant maxsize minsize movablelimits notation rowspacing
 symmetric voffset width xmlns""".split()
 
 
-def mathml(formula: str, display: str) -> str:
+def mathml(formula: str, display: bool = False) -> str:
     """A formula as MathML; as it was written where it cannot be read."""
-    shown = f"<code>{html.escape(formula)}</code>"
-    if len(formula) > FORMULA_LENGTH:
-        return shown
-    try:
-        return convert(formula, display=display)
-    except Exception:  # a student's formula may be anything
-        return shown
+    if len(formula) <= FORMULA_LENGTH:
+        with contextlib.suppress(ValueError):  # a student's formula may be anything
+            return formulas.mathml(formula, display)
+    return f"<code>{html.escape(formula)}</code>"
 
 
 class Renderer(IPythonRenderer):
     """Markdown as HTML; pictures of other hosts become their descriptions, pasted ones stay."""
 
     def inline_math(self, body: str) -> str:
-        return mathml(body, "inline")
+        return mathml(body)
 
     def block_math(self, body: str) -> str:
-        return mathml(body, "block")
+        return mathml(body, display=True)
 
     def latex_environment(self, name: str, body: str) -> str:
-        return mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
+        return mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", display=True)
 
     def block_mermaidjs(self, code: str) -> str:
         return f"<pre>{html.escape(code)}</pre>"

@@ -1,0 +1,87 @@
+"""Formulas: each of the book can be set, its signs are in the font, and a page shows them without scripts."""
+
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import ROOT
+from fontTools.ttLib import TTFont
+from playwright.sync_api import BrowserContext
+
+from workshop.site import formulas
+from workshop.site.book_index import pages_in_order, read_page
+from workshop.site.myst_blocks import walk
+from workshop.site.plain_markdown import INLINE
+
+FONT = ROOT / "book" / "_static" / "fonts" / "stix-two-math.woff"
+# A browser turns a single letter in `mi` into its italic form.
+ITALIC = {chr(ord("a") + i): chr(0x1D44E + i) for i in range(26)} | {
+    chr(ord("A") + i): chr(0x1D434 + i) for i in range(26)
+}
+ITALIC |= {"h": "ℎ"} | {chr(ord("α") + i): chr(0x1D6FC + i) for i in range(25)}
+UNSEEN = {"\u2061", "\u2062", "\u2063", "\u200b", "\u2002", "\u2003", "\xa0", " ", "\n"}
+
+
+def formulas_of_the_book() -> Iterator[tuple[str, bool]]:
+    for path in pages_in_order(ROOT):
+        for block in walk(read_page(path).blocks):
+            text = block.text if block.kind == "text" else block.argument
+            for match in INLINE.finditer("" if block.name in {"code-cell", "literalinclude"} else text):
+                if match["math"]:
+                    yield match["math"][1:-1], False
+                elif tex := match["environment"] or (match["display"] or "")[2:-2]:
+                    yield tex.strip(), True
+
+
+def letters(mathml: str) -> set[str]:
+    """The characters that a browser draws for a formula."""
+    single = {html.unescape(one) for one in re.findall(r"<mi>([^<]|&\w+;)</mi>", mathml)}
+    return set(html.unescape(re.sub(r"<[^>]+>", "", mathml))) | {ITALIC.get(one, one) for one in single}
+
+
+def test_every_formula_of_the_book_can_be_set_and_its_signs_are_in_the_font() -> None:
+    font = TTFont(FONT)
+    known, found = set(map(chr, font.getBestCmap())), set(formulas_of_the_book())
+    assert len(found) > 500
+    used = set().union(*(letters(formulas.mathml(*one)) for one in found))
+    assert used - known - UNSEEN == set()
+    assert "MATH" in font, "brackets and roots grow by this table"
+
+
+def test_a_number_stands_in_its_formula_and_what_is_no_formula_is_named() -> None:
+    numbered = formulas.mathml(r"y = \sqrt{x} \tag{7}", display=True)
+    assert re.search(r"<mtext>\(7\)</mtext></mtd></mtr></mtable></math>$", numbered)
+    with pytest.raises(ValueError, match="nonsense"):
+        formulas.mathml(r"\nonsense")
+
+
+def test_markdown_around_and_inside_a_formula_stays_what_it_was() -> None:
+    text = "A `$x$`, *so* $step\\_num$ and\n\n$$\na_b\n$$"
+    done = formulas.with_mathml(text, INLINE)
+    assert done.startswith("A `$x$`, *so* <span")
+    assert "_" not in re.sub(r"<[^>]*>", "", done), "an underscore would be Markdown's"
+    assert "&#95;" in done
+    assert done.count("<math") == 2
+
+
+def test_without_scripts_brackets_grow_by_the_books_font(context: BrowserContext, tmp_path: Path) -> None:
+    """A tall bracket is drawn as tall as what it holds, which no font without such a table can do."""
+    tall = formulas.mathml(r"\left(\frac{\frac{a}{b}}{\frac{c}{d}}\right) \sqrt{2}", display=True)
+    style = f'@font-face {{ font-family: F; src: url("{FONT.as_uri()}") }} math {{ font-family: F; font-size: 20px }}'
+    (tmp_path / "page.html").write_text(f"<!doctype html><style>{style}</style>{tall}", "utf-8")
+    page = context.new_page()
+    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.goto((tmp_path / "page.html").as_uri())
+    bracket, fraction, beside_the_root = page.evaluate(
+        """async () => {
+          await document.fonts.load('20px F');
+          await document.fonts.ready;
+          const box = name => document.querySelector(name).getBoundingClientRect();
+          return [box('mo').height, box('mfrac').height, box('msqrt').right - box('msqrt mn').right];
+        }"""
+    )
+    page.close()
+    assert bracket >= 0.9 * fraction
+    assert beside_the_root < 1, "room for the font's widest root"
