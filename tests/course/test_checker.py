@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from transformer_lib import BASE
 from workshop.course.exercises import exercises_of
@@ -172,17 +173,70 @@ ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = [one for page in pages_in_order(ROOT) for one in exercises_of(read_page(page))]
 
 
-@pytest.mark.parametrize("path", sorted({path for one in EXERCISES for path in one.without}))
+PATHS = sorted({path for one in EXERCISES for path in one.without})
+Q, STATES, ROWS, IDS = torch.randn(1, 4, 8), torch.randn(2, 3, 8), torch.randn(3, 5), torch.tensor([0, 4, 2])
+PRIVATE: Any = torch  # names that its types do not know
+NORMS: list[Callable[[], Any]] = [
+    lambda: F.layer_norm(STATES, (8,)),
+    lambda: nn.LayerNorm(8)(STATES),
+    lambda: torch.native_layer_norm(STATES, (8,), None, None, 1e-5),
+    lambda: torch.ops.aten.layer_norm(STATES, (8,)),
+    lambda: torch.ops.aten.native_layer_norm.default(STATES, (8,), None, None, 1e-5),
+    lambda: torch._C._jit_get_operation("aten::layer_norm")[0](STATES, (8,)),
+    lambda: F.group_norm(STATES.flatten(0, 1), 1),
+    lambda: F.instance_norm(STATES),
+    lambda: F.batch_norm(STATES.flatten(0, 1).T[None], None, None, training=True),
+    lambda: F.rms_norm(STATES, (8,)),
+    lambda: torch.vmap(lambda one: F.layer_norm(one, (8,)))(STATES),
+]
+# Ways to PyTorch's own, by other names than an exercise gives.
+WAYS: dict[str, list[Callable[[], Any]]] = {
+    "scaled_dot_product_attention": [
+        lambda: F.scaled_dot_product_attention(Q, Q, Q),
+        lambda: torch.ops.aten.scaled_dot_product_attention(Q, Q, Q),
+        lambda: getattr(PRIVATE._C._nn, "scaled_dot_product" + "_attention")(Q, Q, Q),
+        lambda: PRIVATE._scaled_dot_product_attention_math(Q[None], Q[None], Q[None]),
+        lambda: nn.MultiheadAttention(8, 2)(Q, Q, Q),
+        lambda: nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval()(Q),
+    ],
+    "layer_norm": NORMS,
+    "rms_norm": NORMS,
+    "cross_entropy": [
+        lambda: F.cross_entropy(ROWS, IDS),
+        lambda: nn.CrossEntropyLoss()(ROWS, IDS),
+        lambda: PRIVATE._C._nn.cross_entropy_loss(ROWS, IDS),
+        lambda: torch.ops.aten.cross_entropy_loss(ROWS, IDS),
+        lambda: F.nll_loss(ROWS, IDS),
+        lambda: F.kl_div(ROWS, ROWS, reduction="sum"),
+    ],
+    "RNN": [lambda: nn.RNN(8, 2)(STATES), lambda: nn.RNNCell(8, 2)(STATES[0]), lambda: nn.GRU(8, 2)(STATES)],
+}
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith("torch.")])
 def test_a_function_that_would_answer_an_exercise_refuses_under_every_name_while_it_is_graded(path: str) -> None:
     function = function_at(path)
-    notebook = {"mine": function}
-    before = getattr(function, "__code__", None)
-    with refused([path], notebook):
-        for name in (notebook["mine"], function_at(path)):
+    before = function.__code__
+    with refused([path]):
+        for name in (function, function_at(path)):
             with pytest.raises(RuntimeError, match=path.rpartition(".")[2]):
                 name(None)
-    assert function_at(path) is notebook["mine"] is function
-    assert getattr(function, "__code__", None) is before
+    assert function_at(path) is function
+    assert function.__code__ is before
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("torch.")])
+def test_what_pytorch_has_ready_made_refuses_however_it_is_called(path: str) -> None:
+    ways = WAYS[path.rpartition(".")[2]]
+    with refused([path]):
+        for way in ways:
+            with pytest.raises(RuntimeError, match="your own lines"):
+                way()
+        torch.vmap(lambda one: (one @ one.mT).softmax(-1))(STATES)  # what an answer is made of does not
+        torch.func.grad(lambda one: F.normalize(one).log_softmax(-1).gather(-1, IDS[:, None]).sum())(ROWS)
+        torch.einsum("bik,bjk->bij", STATES, STATES).var(-1, correction=0).rsqrt().norm()
+    for way in ways:
+        way()
 
 
 def test_what_is_refused_is_a_function_to_write() -> None:
@@ -222,6 +276,30 @@ def test_a_check_uses_the_students_functions_as_if_they_were_here(run_of: Callab
     assert failed.pop("does not compile").startswith("SyntaxError: ")
     assert failed == {"raises": "ValueError: no", "a wrong answer fails": "AssertionError: it is 4"}
     assert run.events == []
+
+
+COMPILED = """
+import torch
+from torch.nn import functional as F
+@torch.jit.script
+def ready_made(x):
+    return F.scaled_dot_product_attention(x, x, x)
+@torch.compile
+def own(x):
+    return (x @ x.mT).softmax(-1) @ x
+"""
+
+
+@pytest.mark.slow
+def test_a_compiled_answer_is_judged_as_it_is_written(run_of: Callable[..., Run]) -> None:
+    names = ["ready_made", "own"]
+    checks = [("check", name, f"import torch\n{name}(torch.ones(1, 2, 4))", names) for name in names]
+    run = run_of(("student", "a", COMPILED, []), *checks)
+    for cell in run.cells:
+        cell["without"] = ["torch.nn.functional.scaled_dot_product_attention"]
+    _, refused_there, fine = run.whole()
+    assert "your own lines" in refused_there[-1]["evalue"]
+    assert [output["output_type"] for output in fine] == ["stream"]
 
 
 @pytest.mark.slow

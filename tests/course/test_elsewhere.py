@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import zoo
+from answers import POOL
 
 from workshop.course import export_autograder
 from workshop.course.assignment_notebook import assignment
@@ -147,6 +148,8 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
         (place / name / "source").symlink_to(source)
         if name == "right":
             zoo.hand_in(submission, "my homework", zoo.answered(release, right))
+            zoo.hand_in(submission / "old", "attention (1)", release)
+            os.utime(submission / "old" / "attention (1).ipynb", (0, 0))
         elif name != "nothing":
             zoo.hand_in(submission, "attention", zoo.ZOO[name].make(release, right))
         command = [source / "run_autograder"]
@@ -160,6 +163,8 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
         assert sum(test["score"] for test in result["tests"]) == expected, (name, result)
         assert sum(test["max_score"] for test in result["tests"]) == sum(one.points for one in machine)
         assert ("no notebook" in result["output"]) == (name == "nothing")
+        named = "Graded: my homework.ipynb; not graded: attention (1).ipynb" in result["output"]
+        assert named == (name == "right"), "whoever handed in two sees which one counts"
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no checkout of git")
@@ -197,7 +202,7 @@ def otters_points(source: str, names: dict[str, Any]) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chapter", ["attention", "masks"])
+@pytest.mark.parametrize("chapter", ["attention", "masks", "decoding"])
 def test_otters_test_files_give_each_answer_its_points(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the form of https://otter-grader.readthedocs.io/en/latest/test_files/python_format.html (exception-based)."""
     test_files = types.ModuleType("otter.test_files")
@@ -213,7 +218,8 @@ def test_otters_test_files_give_each_answer_its_points(chapter: str, monkeypatch
         assert "OK_FORMAT = False" in source
         assert source.count("hidden=True") == source.count("hidden=False") == 1
         with prepared(page, plain, exercise) as names:
-            for what, answer, expected in trials(exercise):
+            pool = [(one["code"], one["code"], one["earns"]) for one in POOL[exercise.label]]
+            for what, answer, expected in [*trials(exercise), *pool]:
                 own = dict(names)
                 run(answer, own)
                 before = set(own)

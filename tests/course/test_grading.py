@@ -248,7 +248,7 @@ from pathlib import Path
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from workshop.course import variants
 from workshop.course.grade import refuse_drawn
-from workshop.course.grade_one import newest_notebook
+from workshop.course.grade_one import chosen, notebooks
 from workshop.course.grading.feedback import Presentation
 from workshop.course.grading.submissions import Submission
 
@@ -265,7 +265,10 @@ for number, text in enumerate([variants.HEAD, variants.HEAD, ""]):
 one, two, three = (Submission(home / f"{number}.ipynb", str(number), "attention") for number in range(3))
 refuse_drawn([one, three, three])
 for folder in (home, home / "in" / ".."):
-    print(newest_notebook(folder).name)
+    print(notebooks(folder, "attention")[0].name)
+for name in ("Attention.ipynb", "in/scratch.ipynb"):  # the newest, after an upload
+    (home / name).touch()
+print(chosen(notebooks(home, "attention"), "attention"))
 refuse_drawn([one, two, three])
 """
 
@@ -275,9 +278,10 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     (home / "in").mkdir(parents=True)
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome, *newest = done.stdout.splitlines()
+    outcome, *newest, by_name = done.stdout.splitlines()
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
     assert newest == ["2.ipynb"] * 2, "dots above the folder hide nothing"
+    assert re.match(r"Graded: Attention\.ipynb; not graded: scratch\.ipynb, 2", by_name), "it counts, and is named"
     assert done.returncode == 1
     assert "--variants" in done.stderr, "right answers would lose their points"
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import unicodedata
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,10 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
     [
         ("submitted/ada/attention/attention.ipynb", "ada", "attention", "ada"),
         ("ada/masks/masks.ipynb", "ada", "masks", "ada"),
+        ("Ada/Masks/masks.ipynb", "Ada", "masks", "Ada"),
+        ("ada/attention.ipynb", "ada", "attention", "ada"),
+        ("Ada Lovelace/Untitled.ipynb", "Ada Lovelace", "attention", "Ada Lovelace"),
+        ("Ada_Attention.ipynb", "Ada", "attention", "Ada_Attention"),
         ("ada.ipynb", "ada", "attention", "ada"),
         ("ada_attention.ipynb", "ada", "attention", "ada_attention"),
         ("ada_attention (1).ipynb", "ada", "attention", "ada_attention (1)"),
@@ -151,16 +156,26 @@ OF_SEVERAL = {
             "ada/attention/._attention.ipynb",
             "ada/attention/.ipynb_checkpoints/attention-checkpoint.ipynb",
             "__MACOSX/ada_attention.ipynb",
-            "eve/Attention/attention.ipynb",
+            "eve/old/attention.ipynb",
             "a/b/attention/attention.ipynb",
         ],
         ["ada/attention/attention.ipynb"],
-        ["a/b/attention/attention.ipynb", "eve/Attention/attention.ipynb"],
+        ["a/b/attention/attention.ipynb", "eve/old/attention.ipynb"],
     ),
     "beside the assignment another notebook does not count": (
-        ["ada/attention/attention.ipynb", "ada/attention/scratch.ipynb"],
-        ["ada/attention/attention.ipynb"],
-        ["scratch.ipynb"],
+        ["ada/attention/attention.ipynb", "ada/attention/scratch.ipynb", "bob/attention.ipynb", "bob/x.ipynb"],
+        ["ada/attention/attention.ipynb", "bob/attention.ipynb"],
+        ["scratch.ipynb", "x.ipynb"],
+    ),
+    "a folder of several names is nobody's": (
+        ["group a/ada.ipynb", "group a/bob.ipynb", "week 3/attention.ipynb", "cid.ipynb"],
+        ["cid.ipynb"],
+        ["group a/ada.ipynb", "group a/bob.ipynb", "week 3/attention.ipynb"],
+    ),
+    "upper and lower case are one": (
+        ["Maria_attention.ipynb", "maria_Attention.ipynb", "emil.ipynb"],
+        ["maria_Attention.ipynb", "emil.ipynb"],
+        ["Maria_attention.ipynb"],
     ),
     "the newer counts": (["ada_attention.ipynb", "ada.ipynb"], ["ada.ipynb"], ["ada_attention.ipynb"]),
 }
@@ -498,7 +513,7 @@ def test_the_class_list_tells_who_handed_in_nothing(tmp_path: Path) -> None:
 
 
 def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path: Path) -> None:
-    for name in ("ada_essay.pdf", "eve_1234_56_x.zip", f"{ADA_IN_MOODLE}/x.py", "bob/Attention/x.ipynb", "bobs.pdf"):
+    for name in ("ada_essay.pdf", "eve_1234_56_x.zip", f"{ADA_IN_MOODLE}/x.py", "Bob/old/x.ipynb", "bobs.pdf"):
         put(tmp_path, name)
     for name in ("ada_attention.pdf", "ada_attention-1.zip", "cid_attention.ipynb"):
         put(tmp_path, name)
@@ -507,15 +522,46 @@ def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path:
     left_out = [path.relative_to(tmp_path) for path in files(tmp_path) if path != found[0].file]
     assert len(left_out) == len(lines) == 7
     students = ["ada", "ada_essay", "1234", "77", "bob", "cid", "never", tmp_path.name]
-    assert absent(students, found, "attention", left_out, CHAPTERS) == {
-        "ada": "ada_attention-1.zip, ada_attention.pdf",
-        "ada_essay": "ada_essay.pdf",
-        "1234": "eve_1234_56_x.zip",
-        "77": "x.py",
-        "bob": "x.ipynb",
-        "never": "",
-        tmp_path.name: "",
+    may_be = {
+        "ada": {"ada_attention-1.zip", "ada_attention.pdf", "ada_essay.pdf", "x.py"},
+        "ada_essay": {"ada_essay.pdf"},
+        "1234": {"eve_1234_56_x.zip"},
+        "77": {"x.py"},
+        "bob": {"x.ipynb"},
+        "never": set(),
+        tmp_path.name: set(),
     }
+    told = absent(students, found, "attention", left_out)
+    assert {n: {part.split(" was ")[0] for part in text.split("; ") if part} for n, text in told.items()} == may_be
+
+
+def test_a_notebook_that_may_be_somebodys_is_named_beside_that_student(tmp_path: Path) -> None:
+    """A name that is written in another way than the file's is no reason to lose all points unseen."""
+    named = [
+        "Maria_Attention",
+        "attention_jo2",
+        "emil-attention",
+        "Attention_Frank",
+        "Marias_attention",
+        "zoe_attention",
+    ]
+    for name in named:
+        put(tmp_path, f"{name}.ipynb")
+    students = ["maria", "Jo", "emil", "frank", "Mari", "Zoe", "Never"]
+    found = with_students(students, find(tmp_path, CHAPTERS)[0])
+    assert {one.file.stem: one.listed for one in found if one.listed} == {
+        "Maria_Attention": "maria",
+        "zoe_attention": "Zoe",
+    }
+    told = absent(students, found, "attention")
+    assert {name: re.findall(r"[\w-]+\.ipynb", text) for name, text in told.items()} == {
+        "Jo": ["attention_jo2.ipynb"],
+        "emil": ["emil-attention.ipynb"],
+        "frank": ["Attention_Frank.ipynb"],
+        "Mari": [],
+        "Never": [],
+    }
+    assert "attention_jo2.ipynb" in report("attention", [marks()], [], told)
 
 
 def test_who_handed_in_nothing_gets_no_points_in_every_table(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from workshop.course.grading.exercise_parts import definitions
 from workshop.site.address import configured
 from workshop.site.versions import pack
 
@@ -139,11 +140,12 @@ def for_classroom50(chapter: str, assignments: Path, out: Path) -> Path:
 
 def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
     """A test file in Otter's exception-based form: each check runs in a copy of the student's names."""
-    parts = [OTTER_TEST.format(label=label)]
-    for cell in checks:
+    parts, before = [OTTER_TEST.format(label=label)], ""
+    for cell in checks:  # the visible one comes first
         role = cell["metadata"]["nbgrader"]
         part = role["grade_id"].removeprefix(f"{label}-")
-        source = "".join(cell["source"])
+        source = f"{before}\n{''.join(cell['source'])}"
+        before = definitions(source)
         parts.append(OTTER_CASE.format(part=part, points=role["points"], hidden=part == "hidden", source=source))
     return "\n\n".join(parts)
 

@@ -125,7 +125,13 @@ def handed_in(
             f"error: numbers are drawn for the students of the class list; not on it: {names}. "
             "Add their names to it, or name the files as it does."
         )
-    return submissions, [*lines, *(f"{one.student}: not on the class list" for one in strangers)]
+    return submissions, [*(_not_listed(one, students) for one in strangers), *lines]
+
+
+def _not_listed(one: Submission, students: list[str]) -> str:
+    """A line on a submission of nobody on the class list, with those whose it may be."""
+    perhaps = " or ".join(class_list.may_be(students, Path(one.file.name)))
+    return f"{one.student}: not on the class list{f'; it may be {perhaps}' if perhaps else ''}"
 
 
 def run(
@@ -194,7 +200,7 @@ def written_out(
     """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
     marks = {}
     for name, found in by_chapter.items():
-        absent = None if students is None else class_list.absent(students, found, name, left_out, the_course.chapters)
+        absent = None if students is None else class_list.absent(students, found, name, left_out)
         if absent:
             print(f"{name}: no notebook of {len(absent)} of the class; the report names them.")
         gone = the_course.gone(name, {one.student for one in found})

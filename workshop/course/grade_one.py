@@ -2,8 +2,8 @@
 
     .venv-grading/bin/python -m workshop.course.grade_one FOLDER --chapter attention --form gradescope --out FILE
 
-The newest notebook in the folder counts; without one, the result says so. It ends with an error, and writes nothing,
-where the grader itself failed: that is no mark.
+The notebook with the assignment's name counts, or else the newest; the result names it. Without a notebook the result
+says so. It ends with an error, and writes nothing, where the grader itself failed: that is no mark.
 """
 
 import argparse
@@ -20,15 +20,24 @@ from nbgrader.utils import is_grade, is_solution  # pyright: ignore[reportMissin
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
 from workshop.course.grading.sandbox import Limits
+from workshop.course.grading.submissions import rank, readable
 
 FORMS = ("gradescope", "classroom50")
 
 
-def newest_notebook(folder: Path) -> Path | None:
-    """What the student handed in; checkpoints of Jupyter and hidden folders are not it."""
+def notebooks(folder: Path, chapter: str) -> list[Path]:
+    """What the student handed in, that which counts first; checkpoints of Jupyter and hidden folders are not it."""
     files = [path for path in folder.rglob("*.ipynb") if path.is_file() and not path.is_symlink()]
     found = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
-    return max(found, key=lambda path: (path.stat().st_mtime, path.name), default=None)
+    return sorted(found, key=lambda path: rank(path, chapter), reverse=True)
+
+
+def chosen(found: list[Path], chapter: str) -> str:
+    """A line on which notebook was graded."""
+    if not found:
+        return f"There is no notebook (.ipynb) among the files: hand in {chapter}.ipynb."
+    others = ", ".join(path.name for path in found[1:])
+    return f"Graded: {found[0].name}" + (f"; not graded: {others}" if others else "")
 
 
 def written_in(folder: Path) -> dict[str, str]:
@@ -47,19 +56,18 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
     with tempfile.TemporaryDirectory() as place:
         handed_in = Path(place, "in", "student", chapter, f"{chapter}.ipynb")
         handed_in.parent.mkdir(parents=True)
-        notebook = newest_notebook(folder)
-        if notebook:
-            shutil.copyfile(notebook, handed_in)
+        found = notebooks(folder, chapter)
+        if found:
+            shutil.copyfile(found[0], handed_in)
         else:
             handed_in.touch()  # graded as an empty file is
         # Another grader gives each submission a container; not each of those allows a sandbox inside.
-        found = run(Path(place, "in"), assignments, Path(place, "out"), chapter, limits, 1, without_sandbox=True)
-        marks = found[chapter]
+        every = run(Path(place, "in"), assignments, Path(place, "out"), chapter, limits, 1, without_sandbox=True)
+        marks = every[chapter]
         if not marks or marks[0].error:
             raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
         marks[0].written = written_in(Path(place, "out", "submitted", marks[0].submission.student, chapter))
-    if notebook is None:
-        marks[0].events = [f"There is no notebook (.ipynb) among the files: hand in {chapter}.ipynb."]
+    marks[0].events = [readable(chosen(found, chapter)), *(marks[0].events if found else [])]
     return marks[0]
 
 

@@ -60,7 +60,8 @@ def task_words(kind: str, options: dict[str, Any]) -> str:
     name = {"predict": "Predict", "write": "Write", "bug": "Find the bug", "experiment": "Experiment"}[kind]
     parts = [name, difficulty, f"{minutes} minutes", f"{points} points", f"you practise: {options['teaches']}"]
     if without := [path.strip().rpartition(".")[-1] for path in options.get("without", "").split("|") if path.strip()]:
-        parts.append("without calling " + ", ".join(f"`{name}`" for name in dict.fromkeys(without)))
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(without))
+        parts.append(f"without calling {names} or what computes the same")
     return " · ".join(parts)
 
 

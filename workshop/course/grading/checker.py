@@ -5,7 +5,6 @@ sandbox. A check, with the chapter's own names and imports, runs here on plain c
 student's functions across the wall (wire.py): nothing that a cell patches, replaces or looks for is in this process.
 """
 
-import ast
 import contextlib
 import io
 import json
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.course.exercise_context import plain_python
-from workshop.course.grading.exercise_parts import BEGIN
+from workshop.course.grading.exercise_parts import BEGIN, definitions
 from workshop.course.grading.sandbox import Limits, Sandbox
 from workshop.course.grading.submissions import BASE64, readable
 from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
@@ -28,7 +27,6 @@ from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
 START_SECONDS = 120  # for the interpreter in a sandbox
 SETUP_SECONDS = 180  # for one cell of the chapter's
 GRACE_SECONDS = 5  # in which code that was told to stop may do so
-SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 LETTERS = 2000  # of a message
 Output = dict[str, Any]
 Cell = dict[str, Any]
@@ -208,8 +206,7 @@ class Run:
         """What the visible check of an answer defines, which the hidden one may use; nothing for the former itself."""
         for other in self.cells:
             if other["role"] == "check" and other["answer"] == cell["answer"] and other is not cell:
-                body = ast.parse(other["source"]).body[:-SHOWING]
-                return ast.unparse(ast.Module(body, [])) if BEGIN in cell["source"] else ""
+                return definitions(other["source"]) if BEGIN in cell["source"] else ""
         return ""
 
     def _check(self, cell: Cell) -> list[Output]:

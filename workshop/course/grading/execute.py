@@ -10,6 +10,7 @@ from typing import Any
 from nbformat import from_dict
 from nbgrader.preprocessors import NbGraderPreprocessor  # pyright: ignore[reportMissingImports]
 
+from workshop.course.grading.exercise_parts import told
 from workshop.course.grading.sandbox import ROOT, Limits
 
 PYTHON = ROOT / ".venv" / "bin" / "python"
@@ -52,25 +53,8 @@ class InSandbox(NbGraderPreprocessor):
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         cells = [cell for cell in nb.cells if cell.cell_type == "code" and cell.source.strip()]
-        answer = CHECKER.run([_told(cell) for cell in cells], self.limits, self.fonts)
+        answer = CHECKER.run([told(cell) for cell in cells], self.limits, self.fonts)
         for cell, outputs in zip(cells, answer["outputs"], strict=True):
             cell.outputs = [from_dict(output) for output in outputs]
         InSandbox.events, InSandbox.cpu_seconds = answer["events"], answer["cpu_seconds"]
         return nb, resources
-
-
-def _told(cell: Any) -> dict[str, Any]:
-    """What a checker must know of a cell; its role is `check`, `setup` (a cell of the chapter's), `numbers` (drawn for
-    the student) or `student`."""
-    nbgrader, book = cell.metadata.get("nbgrader", {}), cell.metadata.get("book", {})
-    is_check = bool(nbgrader.get("grade") and not nbgrader.get("solution"))
-    other = "numbers" if book.get("drawn") else "setup" if nbgrader.get("locked") else "student"
-    return {
-        "id": cell.get("id", ""),
-        "role": "check" if is_check else other,
-        "name": nbgrader.get("grade_id") or "a cell of the student's own",
-        "source": book.get("drawn") or cell.source,  # numbers are only shown in the notebook
-        "names": list(book.get("names" if is_check else "binds", [])),
-        "answer": book.get("answer", ""),
-        "without": list(book.get("without", [])),
-    }

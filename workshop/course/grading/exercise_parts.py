@@ -1,16 +1,23 @@
 """The parts of an exercise in nbgrader's gradebook: LABEL-check and LABEL-hidden, or LABEL for a written answer."""
 
+import ast
 import re
 from typing import Any
 
 PARTS = {"-check": "check", "-hidden": "further checks"}
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"  # nbgrader's own, in the cell of further checks
+SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 HEADING = re.compile(r"## (.+)")
 
 
 def exercise_of(part: str) -> str:
     """The label of the exercise to which a part belongs."""
     return next((part.removesuffix(ending) for ending in PARTS if part.endswith(ending)), part)
+
+
+def definitions(check: str) -> str:
+    """What a visible check defines, which the hidden one may use."""
+    return ast.unparse(ast.Module(ast.parse(check).body[:-SHOWING], []))
 
 
 def is_written(part: str) -> bool:
@@ -47,3 +54,20 @@ def rows(grades: list[Any], names: dict[str, str]) -> list[dict[str, Any]]:
         row["score"] += float(grade.score or 0)
         row["of"] += float(grade.max_score)
     return list(found.values())
+
+
+def told(cell: Any) -> dict[str, Any]:
+    """What a checker must know of a cell; its role is `check`, `setup` (a cell of the chapter's), `numbers` (drawn for
+    the student) or `student`."""
+    nbgrader, book = cell.metadata.get("nbgrader", {}), cell.metadata.get("book", {})
+    is_check = bool(nbgrader.get("grade") and not nbgrader.get("solution"))
+    other = "numbers" if book.get("drawn") else "setup" if nbgrader.get("locked") else "student"
+    return {
+        "id": cell.get("id", ""),
+        "role": "check" if is_check else other,
+        "name": nbgrader.get("grade_id") or "a cell of the student's own",
+        "source": book.get("drawn") or cell.source,  # numbers are only shown in the notebook
+        "names": list(book.get("names" if is_check else "binds", [])),
+        "answer": book.get("answer", ""),
+        "without": list(book.get("without", [])),
+    }

@@ -17,7 +17,7 @@ def export(
     """Write the marks, the report and the archive of feedback for one chapter.
 
     Args:
-        absent: of whom of the class there is no notebook → files that were left out; None without a class list.
+        absent: of whom of the class there is no notebook → files that may be theirs; None without a class list.
     """
     found = []
     titles = exercise_parts.titles(nbformat.read(root / "release" / chapter / f"{chapter}.ipynb", 4))

@@ -100,7 +100,7 @@ class Student:
     def without(self, functions: list[str]) -> None:
         """Let these functions refuse from now on, and no others."""
         self.refusal.close()
-        self.refusal.enter_context(refused(functions, self.shell.user_ns))
+        self.refusal.enter_context(refused(functions))
 
     def run(self, source: str, seconds: float, without: list[str]) -> dict[str, Any]:
         """Run a cell of the student's; what it printed, the error that ended it."""

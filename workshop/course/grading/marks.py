@@ -84,12 +84,12 @@ def of_absent(student: str, left_out: str, like: Marks) -> Marks:
     """No points for who handed in nothing, in the form of another's marks.
 
     Args:
-        left_out: the files of this student's that were not graded.
+        left_out: what is known of files that may be this student's.
     """
     number = student if student.isdecimal() else ""  # in Moodle or in Canvas: each table reads its own
     chapter = like.submission.chapter
     submission = Submission(Path(), safe(student), chapter, student, moodle=number, canvas=number, listed=student)
-    events = [f"no notebook; left out: {left_out}" if left_out else "no notebook"]
+    events = [f"no notebook; {left_out}" if left_out else "no notebook"]
     return Marks(submission, dict.fromkeys(like.maximum, 0.0), like.maximum, events=events, titles=like.titles)
 
 

@@ -1,22 +1,31 @@
-"""Functions that do already what an exercise asks for: while a student's answer runs, they refuse to.
+"""What does already what an exercise asks for: while a student's answer runs, it refuses to.
 
-A function of Python gets other code, so that every name of it refuses. A function compiled into PyTorch cannot be
-changed; its names in the modules and in the notebook then stand for one that refuses.
+A function of the library gets other code, so that every name of it refuses. PyTorch's are known by what they compute: a
+mode sees each operator that Python calls, from whichever module, and refuses those of the same kind. (A dispatch mode
+stands too low for that: attention, the cross-entropy and a recurrence come to it in pieces.)
 """
 
 import contextlib
 import importlib
 import inspect
-import sys
+import re
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import Any
 
 MESSAGE = "the exercise asks for your own lines, and {} does already what they should do"
+# The name that an exercise gives → the operators that compute it, or contain what computes it.
+KINDS = {
+    "scaled_dot_product_attention": "attention|transformer_encoder_layer",
+    "layer_norm": "(layer|rms|group|batch|instance)_norm",
+    "rms_norm": "(layer|rms|group|batch|instance)_norm",
+    "cross_entropy": "cross_entropy|nll_loss|kl_div",
+    "RNN": "rnn_|gru|lstm",
+}
 
 
 def function_at(path: str) -> Any:
-    """The function at a path such as `torch.nn.functional.cross_entropy`; of a class its `forward`."""
+    """The function at a path such as `transformer_lib.reference.attention`; of a class its `forward`."""
     module, _, name = path.rpartition(".")
     found = getattr(importlib.import_module(module), name)
     return inspect.unwrap(found.forward if isinstance(found, type) else found)
@@ -29,23 +38,32 @@ def _refusing(path: str) -> FunctionType:
     return space["refuse"]
 
 
+def _operators(kinds: str) -> contextlib.AbstractContextManager[Any]:
+    """Where PyTorch's operators of these names refuse, whoever calls them."""
+    from torch.overrides import TorchFunctionMode  # not where an exercise does without PyTorch
+
+    class Refusing(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if re.search(kinds, name := getattr(func, "__name__", "")):
+                raise RuntimeError(MESSAGE.format(name))
+            return func(*args, **(kwargs or {}))
+
+    return Refusing()
+
+
 @contextlib.contextmanager
-def refused(paths: Sequence[str], notebook: dict[str, Any]) -> Iterator[None]:
-    """Let these functions refuse, and take it back; `notebook` holds the names of the student's cells.
+def refused(paths: Sequence[str]) -> Iterator[None]:
+    """Let these functions refuse, and take it back.
 
     Raises:
-        AttributeError, ImportError: for a path that leads nowhere.
+        AttributeError, ImportError, KeyError: for a path that leads nowhere, or to no kind of operator.
     """
     with contextlib.ExitStack() as undo:
-        for path in paths:
-            function, refusing = function_at(path), _refusing(path)
-            if isinstance(function, FunctionType):
-                undo.callback(setattr, function, "__code__", function.__code__)
-                function.__code__ = refusing.__code__
-                continue
-            modules = [vars(module) for module in list(sys.modules.values()) if isinstance(module, type(sys))]
-            for space in [*modules, notebook]:
-                for name in [name for name, value in list(space.items()) if value is function]:
-                    undo.callback(space.__setitem__, name, function)
-                    space[name] = refusing
+        kinds = [KINDS[path.rpartition(".")[2]] for path in paths if path.startswith("torch.")]
+        for path in (path for path in paths if not path.startswith("torch.")):
+            function = function_at(path)
+            undo.callback(setattr, function, "__code__", function.__code__)
+            function.__code__ = _refusing(path).__code__
+        if kinds:
+            undo.enter_context(_operators("|".join(kinds)))
         yield

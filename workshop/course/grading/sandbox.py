@@ -191,6 +191,9 @@ def environment(home: str) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": "",
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONDONTWRITEBYTECODE": "1",
+        # Compiled, an answer would need a compiler, and its operators would be out of sight (refusal.py).
+        "PYTORCH_JIT": "0",
+        "TORCHDYNAMO_DISABLE": "1",
         # `!pip install` in a student's cell must not change the environment in which the next one is graded.
         "PIP_TARGET": f"{home}/site",
         "PIP_NO_INDEX": "1",

@@ -1,11 +1,14 @@
 """Finding what was handed in: which file, whose, and of which chapter.
 
 STUDENT/CHAPTER/CHAPTER.ipynb                           nbgrader's folders, also below `submitted/`
+STUDENT/CHAPTER.ipynb                                   a folder for each student
 ada.ipynb, ada_attention.ipynb, ada_attention_final.ipynb, ada__week3.ipynb
                                                         one folder of files: the student stands before _CHAPTER or __
 lovelaceada_1234_56789_attention.ipynb                  Canvas, `Download Submissions` (also with _LATE_)
 Ada Lovelace_1234_assignsubmission_file_x.ipynb         Moodle, `Download all submissions`
 Ada Lovelace_1234_assignsubmission_file/x.ipynb         the same, in folders
+
+Upper and lower case are one.
 """
 
 import hashlib
@@ -13,7 +16,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +82,8 @@ def whose(stem: str, chapters: set[str]) -> dict[str, str]:
         numbers = {"canvas": match["user"], "late": match["late"] or ""}
         return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], **numbers}
     for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
-        if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}([_ -].+)?", stem):  # -1, _final: another try
+        # -1, _final: another try
+        if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}([_ -].+)?", stem, re.IGNORECASE):
             return {"student": safe(match[1])}
     return {"student": safe(stem.split("__", maxsplit=1)[0])}
 
@@ -87,11 +91,6 @@ def whose(stem: str, chapters: set[str]) -> dict[str, str]:
 def is_nobodys_name(student: str, chapters: Iterable[str]) -> bool:
     """Whether a file's name says what it is, as the handout's does, and not whose."""
     return bool(re.fullmatch(NO_NAME.format("|".join(map(re.escape, chapters))), student, re.IGNORECASE))
-
-
-def names_in(file: Path, chapters: set[str]) -> set[str]:
-    """What may name the student in the path of a file, whatever its layout: its folders and its own name."""
-    return {name for part in (*file.parts[:-1], file.stem) for name in (part, *whose(part, chapters).values())}
 
 
 def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
@@ -104,8 +103,16 @@ def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     best = max(counts, key=lambda name: counts[name], default="")
     if best and counts[best]:
         return best
-    named = [name for name in chapters if re.search(rf"(^|_){re.escape(name)}($|[_-])", file.stem)]
+    stem = file.stem.casefold()
+    named = [name for name in chapters if re.search(rf"(^|_){re.escape(name)}($|[_-])", stem)]
     return max(named, key=len, default="")
+
+
+def _is_a_students(file: Path, chapters: Iterable[str]) -> bool:
+    """Whether a file's folder is one student's: it is alone there, or beside one that names nobody, as handed out."""
+    beside = [path.stem for path in file.parent.glob("*.ipynb")]
+    named = [whose(stem, {*chapters})["student"] for stem in beside]
+    return len(beside) == 1 or any(is_nobodys_name(name, chapters) for name in named)
 
 
 def _refused(file: Path, is_in_place: bool) -> str:
@@ -125,15 +132,17 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     """What a file is, by where it lies; or why it is left out."""
     folders = [*file.relative_to(top).parts[:-1]]
     moodle = next((part for part in folders if MOODLE.match(part)), "")
-    by_nbgrader = len(folders) == 2 and folders[1] in chapters and not moodle
-    if why := _refused(file, is_in_place=bool(by_nbgrader or moodle or not folders)):
+    by_nbgrader = len(folders) == 2 and folders[1].casefold() in chapters and not moodle
+    by_student = len(folders) == 1 and not moodle and not is_nobodys_name(folders[0], chapters)
+    by_student = by_student and _is_a_students(file, chapters)
+    if why := _refused(file, is_in_place=bool(by_nbgrader or by_student or moodle or not folders)):
         return why
-    chapter = folders[1] if by_nbgrader else chapter_of(file, chapters) or wanted
+    chapter = folders[1].casefold() if by_nbgrader else chapter_of(file, chapters) or wanted
     if not chapter:
         return "of no chapter that can be told; grade it with CHAPTER=…"
     if wanted and chapter != wanted:
         return f"of the chapter {chapter}, left out"
-    if by_nbgrader:
+    if by_nbgrader or by_student:
         who = {"student": safe(folders[0]), "name": folders[0], "page": folders[0]}
     else:
         who = whose(moodle or file.stem, set(chapters))
@@ -179,7 +188,7 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
             found.append(submission)
         else:
             lines.append(readable(f"{file.relative_to(folder)}: {submission}"))
-    found, twice = _latest(found)
+    found, twice = _latest(_spelled_alike(found))
     if not found:
         raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, __doc__ or ""]))
     return found, [*lines, *twice, *_remarks(found)]
@@ -196,20 +205,29 @@ def _remarks(found: list[Submission]) -> list[str]:
     return lines
 
 
-def _is_named_as_nbgrader_wants(one: Submission) -> bool:
-    return one.file.parent.name == one.file.stem == one.chapter
+def _spelled_alike(found: list[Submission]) -> list[Submission]:
+    """The submissions with each student's name in one spelling, that of the oldest file."""
+    spelling: dict[str, str] = {}
+    for one in sorted(found, key=lambda one: one.file.stat().st_mtime):
+        spelling.setdefault(one.student.casefold(), one.student)
+    return [replace(one, student=spelling[one.student.casefold()]) for one in found]
+
+
+def rank(file: Path, chapter: str) -> tuple[bool, float, str]:
+    """Of two notebooks of one student that with the higher rank counts."""
+    return file.stem.casefold() == chapter, file.stat().st_mtime, str(file)
 
 
 def _latest(found: list[Submission]) -> tuple[list[Submission], list[str]]:
-    """One submission of each student and chapter: the newest; in nbgrader's folders first the one of its name."""
+    """One submission of each student and chapter: the one with the assignment's name, or the newest."""
     newest: dict[tuple[str, str], Submission] = {}
     lines = []
-    order = [(_is_named_as_nbgrader_wants(one), one.file.stat().st_mtime, str(one.file), one) for one in found]
-    for named, *_, submission in sorted(order, key=lambda entry: entry[:3]):
+    for submission in sorted(found, key=lambda one: rank(one.file, one.chapter)):
         key = (submission.student, submission.chapter)
         if key in newest:
-            left, taken = newest[key].file.name, submission.file.name
-            why = "has the assignment's name" if named else "is newer"
-            lines.append(readable(f"{left}: {taken} of the same student {why}; left out"))
+            left, taken = newest[key].file, submission.file
+            named, time, _ = (a != b for a, b in zip(*(rank(f, key[1]) for f in (left, taken)), strict=True))
+            why = "has the assignment's name" if named else "is newer" if time else "has as old a date and a later name"
+            lines.append(readable(f"{left.name}: {taken.name} of the same student {why}; left out"))
         newest[key] = submission
     return sorted(newest.values(), key=lambda one: (one.chapter, one.student)), lines

@@ -11,9 +11,9 @@ from workshop.course.grading.rebuild import CHANGED, OTHER_NUMBERS
 COMMONEST = 3
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 CHEATING = """\
-The checks run outside the students' processes, on plain copies of the answers. The library's own functions refuse
-to answer where an exercise asks for the student's. A determined student can still copy them, and the chapter's
-solutions are public in the book's repository. Ask about answers that surprise you."""
+The checks run outside the students' processes, on plain copies of the answers. What the library and PyTorch have
+ready made refuses where an exercise asks for the student's own. A determined student can still copy it, and the
+chapter's solutions are public in the book's repository. Ask about answers that surprise you."""
 
 
 def alike(message: str) -> str:
@@ -67,7 +67,7 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: dict[str,
     if messages:
         parts += ["## The commonest messages", "\n".join(messages)]
     if absent is not None:
-        lines_of_absent = (f"- {name}: left out: {files}" if files else f"- {name}" for name, files in absent.items())
+        lines_of_absent = (f"- {name}: {files}" if files else f"- {name}" for name, files in absent.items())
         nothing = "\n".join(lines_of_absent) or "There is one of everybody on the class list."
         parts += [f"## No notebook of this chapter: {len(absent)}", nothing]
     lines_of_many, often = changed_by_many(marks)

@@ -1,0 +1,127 @@
+"""Answers in forms that no chapter shows: a pool of them (answers.toml), and the solutions' own in other types."""
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workshop.course.exercise_context import asked
+from workshop.course.exercises import Exercise
+
+# Label → answers, each with the points that it must earn, in the notebook and where it is graded; what calls ready-made
+# parts earns nothing there: it is `refused`.
+POOL: dict[str, list[dict[str, Any]]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+# What these answers are asked to change, they may.
+CHANGES_ITS_ARGUMENTS = {"ex-heads-bug", "ex-heads-same", "ex-embeddings-bug", "ex-self-gates", "ex-training-write"}
+
+NUMBERS = """
+def _of_another_type(value, kind):
+    if isinstance(value, dict):
+        return {key: _of_another_type(one, kind) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_of_another_type(one, kind) for one in value)
+    return kind(value) if type(value) in (int, float) else value
+
+
+"""
+TYPES = {
+    "floats": "float",
+    "NumPy's numbers": "__import__('numpy').float64",
+    "NumPy's whole numbers": "lambda x: __import__('numpy').int64(x) if x == int(x) else x",
+    "tensors": "lambda x: __import__('torch').tensor(float(x), dtype=__import__('torch').float64)",
+    "fractions": "__import__('fractions').Fraction",
+    "decimals": "__import__('decimal').Decimal",
+    "text": "str",
+}
+SEQUENCES = {
+    "a list": "lambda x: [*x] if isinstance(x, tuple) else x",
+    "a tuple": "lambda x: (*x,) if isinstance(x, list) else x",
+    "an array": "lambda x: __import__('numpy').array(x) if isinstance(x, (list, tuple)) else x",
+    "an ordered dictionary": "lambda x: __import__('collections').OrderedDict(x) if isinstance(x, dict) else x",
+}
+RESULTS = """
+def _with_other_results(function, kind):
+    def convert(result):
+        import torch
+        if isinstance(result, (list, tuple)):
+            return type(result)(convert(one) for one in result)
+        return kind(result) if isinstance(result, torch.Tensor) else result
+
+    return lambda *given, **named: convert(function(*given, **named))
+
+
+"""
+KINDS = {
+    "in float64": "lambda x: x if x.dtype.is_floating_point is False else x.double()",
+    "in float32": "lambda x: x if x.dtype.is_floating_point is False else x.float()",
+    "as arrays": "lambda x: x.detach().numpy()",
+    "as parameters": "lambda x: x.detach().requires_grad_() if x.dtype.is_floating_point else x",
+}
+# Computes, and then spoils whatever it was given.
+SPOILS = """
+def _that_spoils(function):
+    def spoil(one):
+        import torch
+        if isinstance(one, torch.Tensor):
+            one.zero_()
+        elif isinstance(one, torch.nn.Module):
+            for parameter in one.parameters():
+                parameter.zero_()
+        elif isinstance(one, list):
+            for inside in one:
+                spoil(inside)
+            one.clear()
+
+    def spoiling(*given):
+        import copy, torch
+        result = copy.deepcopy(function(*given)) if not torch.is_grad_enabled() else function(*given)
+        result = result.clone() if isinstance(result, torch.Tensor) else result
+        with torch.no_grad():
+            spoil([*given])
+        return result
+
+    return spoiling
+
+
+"""
+
+
+def as_computed(exercise: Exercise, values: dict[str, Any]) -> str:
+    """The solution with the numbers that it computes written in, where they are plain; an experiment takes its time."""
+    names = sorted(name for name in asked(exercise) & {*values} if not callable(values[name]))
+    try:
+        written = {name: repr(values[name]) for name in names if ast.literal_eval(repr(values[name])) is not None}
+    except (ValueError, SyntaxError):
+        return exercise.cells["solution"]
+    body = ast.parse(exercise.cells["solution"]).body
+    kept = [ast.unparse(node) for node in body if isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
+    return "\n".join([*kept, *(f"{name} = {value}" for name, value in written.items())])
+
+
+def other_types(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The solution with what it answers in other types: what is other, and the code.
+
+    Args:
+        values: what the solution binds.
+    """
+    solution, names = as_computed(exercise, values), sorted(asked(exercise) & {*values})
+    data = [name for name in names if not callable(values[name])]
+    functions = [name for name in names if callable(values[name])]
+
+    def changed(of: list[str], change: str) -> str:
+        return "".join(f"{name} = {change.format(name)}\n" for name in of)
+
+    for what, kind in TYPES.items() if data else ():
+        yield what, f"{solution}\n{NUMBERS}" + changed(data, f"_of_another_type({{}}, {kind})")
+    for what, kind in SEQUENCES.items() if data else ():
+        yield what, f"{solution}\n\n\n" + changed(data, f"({kind})({{}})")
+    for what, kind in KINDS.items() if functions else ():
+        yield f"results {what}", f"{solution}\n{RESULTS}" + changed(functions, f"_with_other_results({{}}, {kind})")
+
+
+def spoiling(exercise: Exercise, values: dict[str, Any]) -> str:
+    """The solution as functions that leave their arguments in ruins."""
+    functions = [name for name in sorted(asked(exercise)) if callable(values.get(name))]
+    spoils = "".join(f"{name} = _that_spoils({name})\n" for name in functions)
+    return f"{as_computed(exercise, values)}\n{SPOILS}{spoils}"

@@ -1,0 +1,114 @@
+"""What a student's own notebook calls right, the grader calls right, and the other way round, for every exercise.
+
+Each answer is judged twice: in one process, as a notebook and Otter do, and across the wall, as `make grade` does. They
+are the solutions and typical mistakes of the chapters, a pool of right and wrong answers in forms that no chapter shows
+(answers.toml), and the solutions in other types.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answers import CHANGES_ITS_ARGUMENTS, POOL, other_types, spoiling
+
+from workshop.course.assignment_notebook import assignment
+from workshop.course.exercise_context import asked
+from workshop.course.exercises import PASSED, Exercise
+from workshop.course.grading.checker import Chapter, Run
+from workshop.course.grading.exercise_parts import told
+from workshop.course.grading.sandbox import WITHOUT, Limits, missing
+from workshop.course.make_assignments import chapters
+from workshop.course.try_exercises import Mark, mark, prepared, run, trials
+from workshop.site.address import configured
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # a notebook prints warnings, and goes on
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = chapters()
+# Their solutions train, or their checks do: here in the deep ring alone.
+LONG = {"sequence_to_sequence", "self_attention", "text_to_tensors", "learning_rate", "training", "variations"}
+QUICK = {"attention", "masks", "decoding"}  # across the wall: one that holds the trial's answers, or two
+Judged = dict[tuple[str, str], tuple[bool, bool]]  # label, what → whether the check and the hidden one pass
+
+
+def in_rings(quick: Any) -> list[Any]:
+    return [pytest.param(name, marks=[] if quick(name) else pytest.mark.deep) for name in CHAPTERS]
+
+
+def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str, int | None]]:
+    """What is tried, its code, and the points it must earn; None: all, or none that the student could see."""
+    yield from trials(one)
+    for answer in POOL.get(one.label, []):
+        yield answer["code"], answer["code"], answer["earns"]
+    values = dict(names)
+    run(one.cells["solution"], values)
+    for what, source in other_types(one, values):
+        if not run(source, dict(names)):  # not all have such a form
+            yield what, source, None
+    if one.label not in CHANGES_ITS_ARGUMENTS and any(callable(values.get(name)) for name in asked(one)):
+        yield "spoils its arguments", spoiling(one, values), one.points
+
+
+def passes(found: Mark) -> tuple[bool, bool]:
+    return found.visible.startswith(PASSED), not found.hidden
+
+
+def in_the_notebook(name: str) -> tuple[list[str], Judged, list[tuple[Exercise, str, str]]]:
+    """Which answers earn what they should not, how each was judged, and the answers."""
+    page, plain, exercises = CHAPTERS[name]
+    faults, judged, tried = [], {}, []
+    for one in (one for one in exercises if one.is_graded_by_machine):
+        with prepared(page, plain, one) as names:
+            for what, source, points in answers_to(one, names):
+                found = mark(one, source, names)
+                if found.points not in ((0, one.points) if points is None else (points,)):
+                    faults.append(f"{one.label}, {what}: {found}")
+                judged[one.label, what] = passes(found)
+                tried.append((one, what, source))
+    return faults, judged, tried
+
+
+def across_the_wall(name: str, tried: list[tuple[Exercise, str, str]], fonts: Path) -> Judged:
+    """The same answers as `make grade` judges them, in one notebook, each with its checks below it."""
+    page, plain, _ = CHAPTERS[name]
+    given = [told(cell) for cell in assignment(page, plain, configured(ROOT)).cells if cell.cell_type == "code"]
+    cells = [cell for cell in given if cell["role"] == "setup"]
+    of = {cell["name"]: cell for cell in given}
+    keys: list[tuple[str, str, str] | None] = [None] * len(cells)
+    for one, what, source in tried:
+        cells.append({**of[one.label], "source": source})
+        keys.append(None)
+        for part in ("check", "hidden"):
+            cells.append(of[f"{one.label}-{part}"])
+            keys.append((one.label, what, part))
+    limits = Limits(notebook_seconds=3600, cell_seconds=120)
+    outputs = Run(cells, Chapter(cells), limits, fonts).whole()
+    failed = [any(output["output_type"] == "error" for output in found) for found in outputs]
+    parts = {key: not bad for key, bad in zip(keys, failed, strict=True) if key}
+    return {(label, what): (parts[label, what, "check"], parts[label, what, "hidden"]) for label, what, _ in parts}
+
+
+@pytest.mark.parametrize("name", in_rings(lambda name: name not in LONG))
+def test_an_answer_in_another_form_earns_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "book")
+    faults, _, _ = in_the_notebook(name)
+    assert faults == []
+
+
+@pytest.mark.parametrize("name", in_rings(lambda name: name in QUICK))
+def test_what_the_notebook_calls_right_the_grader_calls_right(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WITHOUT, "1" if missing(ROOT / ".venv" / "bin" / "python") else "0")
+    monkeypatch.chdir(ROOT / "book")
+    _, here, tried = in_the_notebook(name)
+    there = across_the_wall(name, tried, tmp_path)
+    refused = {(label, one["code"]) for label, pool in POOL.items() for one in pool if one.get("refused")}
+    expected = {key: (False, False) if key in refused else found for key, found in here.items()}
+    assert {key: (there[key], expected[key]) for key in here if there[key] != expected[key]} == {}
+
+
+def test_every_exercise_has_answers_in_the_pool() -> None:
+    labels = [one.label for _, _, exercises in CHAPTERS.values() for one in exercises if one.is_graded_by_machine]
+    assert set(POOL) <= set(labels), "an answer to no exercise"
+    assert [label for label in labels if label not in POOL] == []
