@@ -36,6 +36,7 @@ from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_run import cli
 from transformer_run.precision import chosen_precision
+from transformer_run.settings import OF_THE_UPDATE, assignments
 from transformer_run.translator import Translator
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
@@ -88,18 +89,17 @@ class Config:
 
     def changed(self, changes: tuple[str, ...]) -> "Config":
         """The configuration with other settings, such as "p_drop=0.2"."""
-        own, parts = {}, {"model": dict(self.model), "training": dict(self.training)}
-        known = {"model": TransformerConfig, "training": TrainingConfig}
-        for change in changes:
-            key, _, value = change.partition("=")
+        own, model, training = {}, dict(self.model), dict(self.training)
+        for key, value in assignments(changes).items():
             if key in OWN_SETTINGS:
-                own[key] = int(value)
-                continue
-            part = next((part for part, kind in known.items() if key in kind.__dataclass_fields__), None)
-            if part is None:
-                raise ValueError(f"{change!r}: no configuration has a setting {key!r}")
-            parts[part][key] = value if key == "precision" else json.loads(value)
-        return replace(self, **parts, **own)
+                own[key] = value
+            elif key in TransformerConfig.__dataclass_fields__:
+                model[key] = value
+            elif key in TrainingConfig.__dataclass_fields__ or key in OF_THE_UPDATE:
+                training[key] = value
+            else:
+                raise ValueError(f"no configuration has a setting {key!r}")
+        return replace(self, model=model, training=training, **own)
 
 
 OWN_SETTINGS = {"vocabulary_size", "validate_every", "keep_last", "patience"}

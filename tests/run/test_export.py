@@ -415,7 +415,7 @@ def test_the_page_splits_no_words_and_has_ids_of_its_own(tmp_path):
 
 @pytest.mark.parametrize(("to", "package"), [("onnx", "onnx"), ("page", "onnx"), ("ctranslate2", "ctranslate2")])
 def test_a_format_or_an_engine_whose_package_is_missing_names_it(to, package, tmp_path, monkeypatch, stdin, refused):
-    monkeypatch.delitem(sys.modules, f"transformer_lib.interop.{to}")
+    monkeypatch.delitem(sys.modules, f"transformer_run.export.{to}")
     monkeypatch.setitem(sys.modules, package, None)
     assert package in refused("export", "number_words_en_de", tmp_path / "new", "--to", to)
     assert list(tmp_path.iterdir()) == []

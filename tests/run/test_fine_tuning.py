@@ -46,7 +46,7 @@ def test_it_learns_the_new_pairs_and_can_be_resumed(tmp_path, files):
 
 def test_the_base_is_measured_first_and_stays_the_best_when_training_makes_it_worse(numbers, tmp_path, capsys):
     pairs = load_pairs("number_words", "val", "en", "de")[:20]
-    files = two_files(tmp_path, pairs)
+    files = two_files(tmp_path, pairs, ("worse.en", "worse.de"))
     worse = ["--validate-every", 2, "--patience", 3, "--training", "num_steps=20", "rate_factor=300"]
     assert run("train", tmp_path / "run", "--from", BASE, "--data", *files, "--validation", *files, *worse) == 0
     said = capsys.readouterr().err

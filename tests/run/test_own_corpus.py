@@ -315,7 +315,7 @@ def test_translate_names_what_the_vocabulary_lacks(capsys, stdin):
 
 def test_a_target_without_spaces_is_scored_by_its_script(tmp_path, monkeypatch, refused, printed):
     pairs = [("one", "阿拉伯联合酋长国"), ("two", "列支敦士登公国")]
-    monkeypatch.setattr(Translator, "translate", lambda *_: [target for _, target in pairs])
+    monkeypatch.setattr(Translator, "translate", lambda *_, **__: [target for _, target in pairs])
     evaluate = ["evaluate", "number_words_en_de", "--data", *two_files(tmp_path, pairs, ("1.txt", "2.txt"))]
     said = printed(*evaluate)
     assert ["BLEU = 100.00" in said, "|tok:zh|" in said] == [True, True]

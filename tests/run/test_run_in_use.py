@@ -8,13 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from command_line import SMALL, equal, metrics_of, raising, run, weights_of
+from command_line import SMALL, equal, metrics_of, raising, run, two_files, weights_of
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.config import config_from_dict
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
-from transformer_run import training_run, translator
+from transformer_run import training_run, translator, update
 from transformer_run.translator import Translator
 
 PAIRS = [("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier")]
@@ -100,7 +100,7 @@ def test_a_run_ends_with_its_best_step_and_the_next_command(tmp_path, files, cap
     said = capsys.readouterr().err.splitlines()
     best = min((r for r in metrics_of(tmp_path / "run") if "val_perplexity" in r), key=lambda r: r["val_perplexity"])
     assert f"step {best['step_num']}, validation perplexity {best['val_perplexity']:.4f}" in said[-2]
-    assert said[-1].endswith(f"transformer_lib evaluate {tmp_path / 'run'}")
+    assert said[-1].endswith(f"transformer_run evaluate {tmp_path / 'run'}")
     assert run("train", tmp_path / "run", "--resume") == 0
     assert "larger num_steps" in capsys.readouterr().err
 
@@ -144,12 +144,11 @@ def test_a_sentence_that_is_none_is_named_by_its_place(numbers):
         numbers.translate(["one", None])
 
 
-def test_the_note_on_tokenized_text_stands_beside_such_scores_alone(tmp_path, files, capsys):
+def test_the_note_on_tokenized_text_stands_beside_such_scores_alone(tmp_path, files, printed):
     assert start(tmp_path / "run", files, 1) == 0
-    for tokenization, noted in (("none", True), ("13a", False)):
-        scored = ["--bleu-tokenize", tokenization]
-        assert run("evaluate", tmp_path / "run", *scored) == 0
-        assert ("not to be compared" in capsys.readouterr().out) == noted
+    pairs = two_files(tmp_path, [("Wie alt bist du?", "How old are you?")], ("x.de", "x.en"))
+    for given, noted in (([tmp_path / "run"], True), (["tatoeba_de_en", "--data", *pairs], False)):
+        assert ("not to be compared" in printed("evaluate", *given)) == noted
 
 
 @pytest.mark.parametrize(("at_terminal", "sizes"), [(True, [1, 1, 1]), (False, [3])])

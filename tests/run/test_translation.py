@@ -3,8 +3,9 @@ import torch
 
 from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer
+from transformer_lib.decoding import longest_source
 from transformer_run import translation
-from transformer_run.translation import longest_source, translate
+from transformer_run.translation import translate
 
 
 def model(**changes):
@@ -67,4 +68,4 @@ def test_translate_reads_as_much_of_a_line_as_the_model_can(monkeypatch, max_pos
     m = model(vocabulary_size=len(tokenizer), **learned)
     with pytest.warns(UserWarning, match=f"1500.* {limit} "):
         translate(m, [" ".join("a" * 1500)], tokenizer, tokenizer)
-    assert (longest_source(m), widths) == (limit, [limit + 1])  # and <eos>
+    assert (longest_source(m.config), widths) == (limit, [limit + 1])  # and <eos>
