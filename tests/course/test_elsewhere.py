@@ -17,7 +17,7 @@ import pytest
 import zoo
 from answers import POOL
 
-from workshop.course import export_autograder
+from workshop.course import export_autograder, variants
 from workshop.course.assignment_notebook import assignment
 from workshop.course.grading import elsewhere
 from workshop.course.grading.marks import Marks
@@ -121,7 +121,7 @@ def grader_of(archive: Path, folder: Path) -> Path:
 
 # What each is, and the exercises of the chapter on attention whose points it loses; the whole zoo goes through `make
 # grade` in test_grading.py.
-ROWS = {"right": (), "edited-tests": ("ex-attention-write",), "nothing": zoo.ALL_OF_IT}
+ROWS = {"right": (), "edited-tests": ("ex-attention-write",), "nothing": zoo.ALL_OF_IT, "drawn": zoo.ALL_OF_IT}
 
 
 @pytest.mark.deep
@@ -129,6 +129,7 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
     archive = export_autograder.for_gradescope("attention", assignments, tmp_path / "need" / "not" / "be" / "there")
     with zipfile.ZipFile(archive) as packed:
         assert {"setup.sh", "run_autograder"} <= set(packed.namelist()), "at the root of the archive"
+        assert "Update Autograder" in packed.read(export_autograder.GUIDE).decode(), "the next steps"
         assert packed.getinfo("run_autograder").external_attr >> 16 & 0o111, "may be run"
     place = tmp_path / "autograder"
     source = grader_of(archive, place / "source")
@@ -150,6 +151,10 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
             zoo.hand_in(submission, "my homework", zoo.answered(release, right))
             zoo.hand_in(submission / "old", "attention (1)", release)
             os.utime(submission / "old" / "attention (1).ipynb", (0, 0))
+        elif name == "drawn":
+            own = zoo.answered(release, right)
+            variants.put_in(own, bytes(32), "ada")
+            zoo.hand_in(submission, "attention", own)
         elif name != "nothing":
             zoo.hand_in(submission, "attention", zoo.ZOO[name].make(release, right))
         command = [source / "run_autograder"]
@@ -163,6 +168,8 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
         assert sum(test["score"] for test in result["tests"]) == expected, (name, result)
         assert sum(test["max_score"] for test in result["tests"]) == sum(one.points for one in machine)
         assert ("no notebook" in result["output"]) == (name == "nothing")
+        assert ("drawn for one student" in result["output"]) == (name == "drawn")
+        assert "--class" not in result["output"], "no option that this form has not"
         named = "Graded: my homework.ipynb; not graded: attention (1).ipynb" in result["output"]
         assert named == (name == "right"), "whoever handed in two sees which one counts"
 
@@ -171,6 +178,20 @@ def test_gradescopes_zip_marks_good_and_hostile_submissions(assignments: Path, t
 @pytest.mark.parametrize("name", ["attention-gradescope.zip", "x/attention-otter/tests/a.py", "winter 2027.csv"])
 def test_git_leaves_solutions_and_class_lists_alone(name: str) -> None:
     assert subprocess.run(["git", "check-ignore", "-q", name], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("form", export_autograder.FORMS)
+def test_each_form_says_its_next_three_steps_where_it_was_packed(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(export_autograder.FORMS, form, lambda *_given: tmp_path / "packed")
+    monkeypatch.setattr(export_autograder, "check_assignment", lambda *_given: None)
+    monkeypatch.setattr(sys, "argv", ["export_autograder", form, "masks"])
+    export_autograder.main()
+    said = capsys.readouterr().out
+    assert re.findall(r"^\d\.", said, re.MULTILINE) == ["1.", "2.", "3."]
+    assert "masks.ipynb" in said
+    assert "{" not in said
 
 
 def test_a_chapter_without_an_assignment_is_named(tmp_path: Path) -> None:
@@ -237,12 +258,15 @@ def test_the_folder_for_otter_is_whole(assignments: Path, tmp_path: Path) -> Non
     assert tested == {f"{label}-check": {"tests": [label]} for label in labels}
     assert "HIDDEN TESTS" not in json.dumps(notebook)
     assert "@ git+https://" in (folder / "requirements.txt").read_text("utf-8")
+    guide = (folder / export_autograder.GUIDE).read_text("utf-8")
+    assert "otter generate -t tests -r requirements.txt" in guide
+    assert guide == export_autograder.next_steps("otter", "attention")
 
 
 @pytest.mark.deep
 def test_the_folder_for_classroom_50_is_whole(assignments: Path, tmp_path: Path) -> None:
     folder = export_autograder.for_classroom50("attention", assignments, tmp_path)
-    assert sorted(path.name for path in folder.iterdir()) == ["autograder.py", "book.zip"]
+    assert sorted(path.name for path in folder.iterdir()) == [export_autograder.GUIDE, "autograder.py", "book.zip"]
     compile((folder / "autograder.py").read_text("utf-8"), "autograder.py", "exec")
     with zipfile.ZipFile(folder / "book.zip") as packed:
         names = set(packed.namelist())

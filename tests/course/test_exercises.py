@@ -1,13 +1,17 @@
 """Exercises read from their chapters: what a page must not lack, the cells that an exercise stands on, the marks."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from workshop.course import assignment_papers
 from workshop.course.exercise_context import bound, needed_cells, plain_python, read
 from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
 from workshop.course.make_assignments import chapters
 from workshop.course.try_exercises import mark, trials, try_page
+from workshop.site import teaching_plan
 from workshop.site.book_index import Page, read_page
 from workshop.site.myst_blocks import PageError
 
@@ -176,6 +180,42 @@ def test_the_form_that_contributing_names_is_whole_and_its_answers_earn_what_it_
     assert len(tried) >= 4
     for what, answer, points in tried:
         assert mark(exercise, answer, {"__name__": "__main__"}).points == points, what
+
+
+def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers() -> None:
+    halves = tomllib.loads(assignment_papers.HALF_RIGHT.read_text("utf-8"))
+    every = [one for _, _, exercises in chapters().values() for one in exercises]
+    written = {one.label: one for one in every if not one.is_graded_by_machine}
+    assert set(halves) == set(written)
+    for label, half in halves.items():
+        most = [points for points, _ in written[label].rubric]
+        assert 2 * sum(half["points"]) == written[label].points, label
+        assert all(0 <= given <= points for given, points in zip(half["points"], most, strict=True)), label
+    page, plain, exercises = chapters(["attention"])["attention"]
+    text = assignment_papers.rubric(page, plain, exercises)
+    assert halves["ex-attention-design"]["answer"] in text
+    assert "## Exercise 5 (" in text
+    assert " in the book): " in text
+
+
+def test_the_weeks_of_a_course_have_their_minutes() -> None:
+    courses = teaching_plan.courses(ROOT)
+    assert [len(weeks) for weeks in courses.values()] == [2, 6, 12]
+    pages = {name: (page, exercises) for name, (page, _, exercises) in chapters().items()}
+
+    def reading(name: str) -> int:
+        time = re.search(r"\*\*Time:\*\* (\d+) minutes", pages[name][0].path.read_text("utf-8"))
+        assert time
+        return int(time[1]) - sum(one.minutes for one in pages[name][1])
+
+    [*_, minutes, due] = courses["twelve weeks"][3]  # positions and embeddings, of which one is handed in
+    assert minutes == reading("positional_encoding") + reading("embeddings")
+    assert due == sum(one.minutes for one in pages["positional_encoding"][1])
+    assert courses["twelve weeks"][10][-1] == 0, "no chapter's exercises are handed in"
+    text = teaching_plan.syllabus(ROOT, "six weeks", "https://book.example/")
+    assert "{" not in text
+    assert "https://book.example/masks.html" in text
+    assert sum(map(int, re.findall(r"\[(\d+) %\] \|$", text, re.MULTILINE))) == 100
 
 
 @pytest.mark.slow

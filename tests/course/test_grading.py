@@ -249,7 +249,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from workshop.course import variants
 from workshop.course.grade import refuse_drawn
 from workshop.course.grade_one import chosen, notebooks
-from workshop.course.grading.feedback import Presentation
+from workshop.course.grading.feedback import ROOT, Presentation
 from workshop.course.grading.submissions import Submission
 
 answer = new_code_cell(metadata={"nbgrader": {"solution": True, "grade_id": "ex-f"}})
@@ -258,6 +258,12 @@ answer.outputs = [new_output("error", ename="SyntaxError", evalue="line 2")]
 check.outputs = [new_output("error", ename="NameError", evalue="name 'f' is not defined")]
 shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
 print(shown.cells[1].metadata.outcome)
+hidden = "### BEGIN HIDDEN TESTS\\n### END HIDDEN TESTS"
+answer.outputs, check.outputs = [], [new_output("error", ename="KeyError", evalue=f"{ROOT}/x")]
+for source in ("widths = [1]  # mine\\nmeans = {}", "means = {}\\nfor width in widths: means[width] = 1"):
+    answer.source, check.source = source, hidden
+    shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
+    print(shown.cells[1].metadata.outcome)
 home = Path(sys.argv[1])
 for number, text in enumerate([variants.HEAD, variants.HEAD, ""]):
     (home / f"{number}.ipynb").write_text(text, "utf-8")
@@ -278,7 +284,9 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     (home / "in").mkdir(parents=True)
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome, *newest, by_name = done.stdout.splitlines()
+    outcome, empty, tried, *newest, by_name = done.stdout.splitlines()
+    assert empty.startswith("Not answered"), "the starter's {} under another comment"
+    assert tried == "KeyError: …/x", "and no folder of this machine"
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
     assert newest == ["2.ipynb"] * 2, "dots above the folder hide nothing"
     assert re.match(r"Graded: Attention\.ipynb; not graded: scratch\.ipynb, 2", by_name), "it counts, and is named"
@@ -419,18 +427,38 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     with sqlite3.connect(out / "gradebook.db") as book:  # what the form for written answers does
         book.execute("UPDATE grade SET manual_score = 5, needs_manual_grade = 0 WHERE needs_manual_grade")
         book.execute(BY_HAND)
+        book.execute(BY_HAND.replace("= 1\n", "= 0\n").replace("'bob'", "'ada'"))
+        book.execute(
+            "update comment set manual_comment = 'Copied <b>.' where cell_id in "
+            "(select id from base_cell where name = 'ex-attention-predict')"
+        )
+    ada = out / "feedback" / "ada" / "attention" / "attention.html"
+    page = html.unescape(ada.read_text("utf-8"))
+    assert f"– of {WRITTEN.points}" in page, "not marked is not 0"
+    assert marks(out, "attention")["ada"][WRITTEN.label] == ""
+    table = out / "marks" / "attention.csv"
+    table.write_text(table.read_text("utf-8").replace("eve,,0.0", "eve,,9.0"), "utf-8")
     zoo.hand_in(folder, "bob", zoo.answered(release, right))
     said = zoo.grade(folder, assignments, out, *ONE_BY_ONE)
+    [kept] = out.glob("marks/attention-edited-*.csv")
+    assert "eve,,9.0" in kept.read_text("utf-8"), "what somebody typed into the table is not lost"
+    assert all(kept.name in text for text in (said, report_of(out)))
+    page = html.unescape(ada.read_text("utf-8"))
+    assert "marked by hand" in page
+    assert "Copied <b>" in page
+    assert "Copied <b>" not in ada.read_text("utf-8"), "a reason is text"
+    assert "a person gave 0" in marks(out, "attention")["ada"]["notes"]
     assert marks(out, "attention")["bob"]["not marked yet"] == "ex-attention-predict-check"
     page = (out / "feedback" / "bob" / "attention" / "attention.html").read_text("utf-8")
     assert "written answers" not in page, "he wrote none"
     assert re.search(r"\b1 of", said)
     assert "bob" in said
     found = marks(out, "attention")
-    assert {name: float(row["points"]) for name, row in found.items()} == {"ada": ALL + 5, "bob": ALL, "eve": 0}
+    lost = 5 - POINTS["ex-attention-predict"] // 2
+    assert {name: float(row["points"]) for name, row in found.items()} == {"ada": ALL + lost, "bob": ALL, "eve": 0}
     assert found["ada"]["not marked yet"] == ""
     assert (out / "records" / "attention" / "ada.json").stat().st_mtime_ns == first
-    assert f"{ALL + 5} of {MOST}" in (out / "feedback" / "ada" / "attention" / "attention.html").read_text("utf-8")
+    assert f"{ALL + lost} of {MOST}" in ada.read_text("utf-8")
     (renamed,) = folder.rglob("bob*.ipynb")
     renamed.rename(renamed.with_name(renamed.name.replace("bob", "robert")))
     with pytest.raises(AssertionError, match="--again.*bob"):
@@ -440,7 +468,7 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     assert (out / "records" / "attention" / "ada.json").stat().st_mtime_ns > first
     assert all("bob" in text for text in (said, report_of(out)))
     assert {name: float(row["points"]) for name, row in marks(out, "attention").items()} == {
-        **{"ada": ALL + 5, "eve": 0},
+        **{"ada": ALL + lost, "eve": 0},
         "robert": ALL,
     }
 
@@ -533,7 +561,7 @@ def test_the_same_chapters_give_the_same_bytes(assignments: Path, tmp_path: Path
     make_assignments.write_sources(again)
     make_assignments.make_release(again)
     names = [path.relative_to(again) for path in again.rglob("*") if path.is_file()]
-    assert len(names) == 3 * len(EXERCISES) + 1
+    assert len(names) == 3 * len(EXERCISES) + 1 + 3, "and three syllabi"
     for name in names:
         assert (again / name).read_bytes() == (assignments / name).read_bytes(), name
 

@@ -187,12 +187,20 @@ def hand_in(folder: Path, files: dict[str, str]) -> Path:
     return folder
 
 
+def table_of(marks: Path) -> list[dict[str, str]]:
+    """The rows of a table, without the first, which says what there is to earn."""
+    lines = marks.read_text("utf-8-sig").splitlines()
+    of, *rows = csv.DictReader(lines, delimiter=";" if ";" in lines[0] else ",")
+    assert of["student"] == "of"
+    return rows
+
+
 def grade(monkeypatch: pytest.MonkeyPatch, submissions: Path, marks: Path, *options: str) -> list[dict[str, str]]:
     """The rows of marks.csv."""
     arguments = ["build_the_transformer", str(submissions), "--marks", str(marks), "--without-sandbox", *options]
     monkeypatch.setattr(sys, "argv", ["grade_projects.py", *arguments])
     grade_projects.main()
-    return list(csv.DictReader(marks.read_text("utf-8").splitlines()))
+    return table_of(marks)
 
 
 HOSTILE = {
@@ -270,6 +278,9 @@ def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path
     assert "test_own" not in rows["untouched"], "no submission brings its own tests"
     assert float(rows["lovelaceada-1234"]["total"]) == 2
     tests = [name for name in rows["solved"] if name.startswith("test_")]
+    page = (tmp_path / "marks-feedback" / "untouched.html").read_text("utf-8")
+    assert f"0 of {sum(grade_projects.worth().values()):g} points" in page
+    assert "NotImplementedError: task 4" in page, "what each failed test saw"
     assert len(tests) >= 30
     assert all(float(rows["solved"][name]) > 0 for name in tests), rows["solved"]
     assert float(rows["solved"]["total"]) == sum(grade_projects.worth().values())
@@ -366,8 +377,10 @@ def test_marks_hold_any_name_and_no_formula(tmp_path):
     }
     rows = {name: grade_projects.row(grade_projects.listed(name), mark, ["a"]) for name, mark in odd.items()}
     grade_projects.write_marks(rows, tmp_path / "marks.csv", ["student", "total", "remark", "a"])
-    lines = (tmp_path / "marks.csv").read_text("utf-8").splitlines()
-    assert lines == ["student,total,remark,a", "'=HYPERLINK(1),1.0,'@SUM(1),1.0", "\\udcff,0,,0"]
+    content = (tmp_path / "marks.csv").read_bytes()
+    assert content.startswith(b"\xef\xbb\xbf"), "the mark by which Excel knows UTF-8"
+    lines = content.decode("utf-8-sig").splitlines()
+    assert lines == ["student,total,remark,a", "'=HYPERLINK(1),1.0,'@SUM(1),1.0", "\\udcff,0.0,,0.0"]
 
 
 def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_path, monkeypatch):
@@ -384,23 +397,70 @@ def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_pa
     for options in ((), ("--again",)):
         with pytest.raises(SystemExit):
             grade(monkeypatch, tmp_path / "class", table, *options)
-    assert table.read_text("utf-8").splitlines() == ["student,total,remark,test", "a,3.0,,3.0"]
+    first = ["student,total,remark,test,version", "of,3.0,,3.0,"]
+    assert [line[:33] for line in table.read_text("utf-8-sig").splitlines()[:2]] == first
+    assert [row["total"] for row in table_of(table)] == ["3.0"]
     table.write_text("student,total,remark,test,own\na,3.0,copied,3.0,7\n", "utf-8-sig")  # by hand
     monkeypatch.setattr(grade_projects, "grade_build", lambda _path, _seconds: grade_projects.Marked({"test": 2.0}))
     rows = grade(monkeypatch, tmp_path / "class", table)
-    assert [[*row.values()] for row in rows] == [["a", "3.0", "copied", "3.0", "7"], ["b", "2.0", "", "2.0", ""]]
+    assert [[*row.values()][:5] for row in rows] == [["a", "3.0", "copied", "3.0", "7"], ["b", "2.0", "", "2.0", ""]]
     for option in (["--again", "a"], ["--again"]):
         rows = grade(monkeypatch, tmp_path / "class", table, *option)
-        assert [*rows[0].values()] == ["a", "2.0", "", "2.0", "7"], "what the instructor added stays"
+        assert [*rows[0].values()][:5] == ["a", "2.0", "", "2.0", "7"], "what the instructor added stays"
     with pytest.raises(SystemExit):
         grade(monkeypatch, tmp_path / "class", table, "--again", "c")
+
+
+def test_a_second_hand_in_is_marked_again_and_each_task_has_its_sum(tmp_path, monkeypatch):
+    points = {"test_1_a[x]": 1.0, "test_10_b": 3.0, "test_1_c": 2.0}
+    monkeypatch.setattr(grade_projects, "worth", lambda: points)
+    asked = []
+
+    def all_but_c(submission: Path, _seconds: float) -> grade_projects.Marked:
+        asked.append(submission.name)
+        return grade_projects.Marked(points | {"test_1_c": 0.0}, said={"test_1_c": "AssertionError: <3>"})
+
+    monkeypatch.setattr(grade_projects, "grade_build", all_but_c)
+    table = tmp_path / "marks.csv"
+    hand_in(tmp_path / "class", {f"{name}/my_transformer.py": "" for name in ("a", "b")})
+    for semicolons in (False, True):
+        grade(monkeypatch, tmp_path / "class", table)
+        if semicolons:  # as Excel in German writes it back
+            table.write_bytes(table.read_text("utf-8-sig").replace(",", ";").encode("cp1252"))
+        [row, _] = grade(monkeypatch, tmp_path / "class", table)
+    assert asked == ["a", "b"], "nothing has changed"
+    hand_in(tmp_path / "class", {"b/my_transformer/new.py": ""})
+    grade(monkeypatch, tmp_path / "class", table)
+    assert asked == ["a", "b", "b"]
+    shown = [*row.items()][:8]
+    assert shown == [
+        *(("student", "a"), ("total", "4.0"), ("remark", "")),
+        *(("task 1", "1.0"), ("test_1_a[x]", "1.0"), ("test_1_c", "0.0"), ("task 10", "3.0"), ("test_10_b", "3.0")),
+    ]
+    of = next(csv.DictReader(table.read_text("utf-8-sig").splitlines(), delimiter=";"))
+    assert (of["total"], of["task 1"], of["test_10_b"]) == ("6.0", "3.0", "3.0")
+    page = (tmp_path / "marks-feedback" / "b.html").read_text("utf-8")
+    assert "4 of 6 points" in page
+    assert "AssertionError: &lt;3&gt;" in page, "text, not a tag"
+    withheld = grade_projects.Marked(dict.fromkeys(points, 0.0), "6 points withheld: torch.nn.MultiheadAttention")
+    grade_projects.write_feedback(tmp_path, "build_the_transformer", "c", withheld, points)
+    page = (tmp_path / "c.html").read_text("utf-8")
+    assert "6 points withheld" in page
+    assert "not passed" not in page, "what passed is not said to have failed"
+
+
+@pytest.mark.slow
+def test_the_readme_and_the_page_name_what_the_first_project_is_worth():
+    points = f"{sum(grade_projects.worth().values()):g} points"
+    assert points in (SKELETON / "README.md").read_text("utf-8")
+    assert points in (ROOT / "book" / "for_instructors.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
     ("text", "trouble"),
     [
         ("student,total,remark,found.md,bug\na,4,,20,4\n", "column"),
-        ("student;total\n", "column"),
+        ("name;total\n", "column"),
         ("notes\n", "column"),
         ("student,total,remark,test\nb,1,,1\na,3,copied, from bob,3.0\n", "line 3"),
         ("student,total,remark,test\na,3,\n", "line 2"),
@@ -426,10 +486,13 @@ def test_the_table_of_the_bugs_waits_for_the_marks_by_hand(tmp_path, monkeypatch
     options = ["find_the_bugs", str(tmp_path / "class"), "--key", str(key), "--marks", str(table), "--without-sandbox"]
     monkeypatch.setattr(sys, "argv", ["grade_projects.py", *options])
     grade_projects.main()
-    [row] = csv.DictReader(table.read_text("utf-8").splitlines())
+    [row] = table_of(table)
     names = [bug.name for bug in make_projects.choose(0)]
-    assert [*row] == ["student", "total", "remark", "found.md", *names, "everything passes"]
+    assert [*row] == ["student", "total", "remark", "found.md", *names, "everything passes", "version"]
     assert row["found.md"] == ""
+    page = (tmp_path / "marks-feedback" / "ada.html").read_text("utf-8")
+    assert "0 of 25 points" in page
+    assert not [name for name in names if name in page], "a bug that is left is for the student to find"
 
 
 def test_downloads_of_course_systems_are_taken_as_they_are(tmp_path):

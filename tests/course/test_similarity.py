@@ -32,14 +32,20 @@ def my_attention(q, k, v):
 RENAMED = RIGHT.replace("scores", "s").replace("weights", "w") + "# <script>alert(1)</script>\n"
 
 
-def put(path: Path, answer: str) -> None:
+WORDS = """\
+Train three models that differ in nothing but the scores, on a task that is known to need attention, for
+several widths; tune the learning rate of each, and show the spread over five seeds. """
+
+
+def put(path: Path, answer: str, words: str = "") -> None:
     role = {"grade": False, "solution": True, "locked": False, "grade_id": "ex-write"}
     given = {"grade": False, "solution": False, "locked": True, "grade_id": "setup"}
     cells = [
         new_code_cell("import math\nimport torch", metadata={"nbgrader": given}),
         new_code_cell(f"n = {len(answer)}", metadata={"book": {"drawn": True}}),  # numbers of the student's own
         new_code_cell(answer, metadata={"nbgrader": role}),
-        new_markdown_cell("Words."),
+        new_markdown_cell("Words of the assignment, which all have. " * 9, metadata={"nbgrader": given}),
+        new_markdown_cell(words or "*Write your answer here.*", metadata={"nbgrader": {**role, "grade": True}}),
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(new_notebook(cells=cells)), "utf-8")
@@ -52,8 +58,9 @@ def graded(tmp_path: Path) -> Path:
     put(tmp_path / "source" / "attention" / "attention.ipynb", LOOPS.replace("out[i] = out[i] +", "out[i] +="))
     (tmp_path / "marks").mkdir()
     (tmp_path / "marks" / "attention.csv").write_text("student\nada\nbob\neve\nzoe\n", "utf-8")
+    words = {"zoe": WORDS, "eve": WORDS.upper().replace(" ", "\n"), "ada": "Look at one head after the other. " * 4}
     for student, answer in {"ada": RIGHT, "bob": RENAMED, "eve": LOOPS, "zoe": STARTER}.items():
-        put(tmp_path / "submitted" / student / "attention" / "attention.ipynb", answer)
+        put(tmp_path / "submitted" / student / "attention" / "attention.ipynb", answer, words.get(student, ""))
     return tmp_path
 
 
@@ -64,7 +71,8 @@ def test_who_stands_in_the_table_is_compared(graded: Path) -> None:
 
 
 def test_only_what_a_student_may_write_is_compared(graded: Path) -> None:
-    assert written(notebooks(graded, "attention")["ada"]).strip() == RIGHT.strip()
+    assert written(notebooks(graded, "attention")["ada"], "code").strip() == RIGHT.strip()
+    assert written(notebooks(graded, "attention")["eve"], "markdown").strip() == " ".join(WORDS.casefold().split())
 
 
 def test_without_submissions_it_says_what_to_do_first(graded: Path) -> None:
@@ -88,6 +96,8 @@ def test_renaming_hides_no_copy_and_another_solution_is_none(graded: Path) -> No
     assert {frozenset(pair) for pair in pairs} == {
         frozenset({"ada", "bob"}),
         frozenset({"eve", SOLUTION.replace("'", "&#39;")}),
+        frozenset({"eve", "zoe"}),  # the words alone
     }
+    assert "Written answers (1)" in page
     assert "<script" not in page
     assert not re.search(r"(src|href)=", page), "it loads nothing"

@@ -1,6 +1,7 @@
 """Before and after nbgrader: whose file it is, what is taken over from it, and what the course system gets."""
 
 import csv
+import io
 import json
 import os
 import re
@@ -16,7 +17,17 @@ from workshop.course.grading.class_list import absent, with_students
 from workshop.course.grading.class_list import read as read_class
 from workshop.course.grading.exercise_parts import part_title, titles
 from workshop.course.grading.exercise_parts import rows as exercise_rows
-from workshop.course.grading.marks import NO_MARK, Marks, of_absent, write_canvas, write_generic, write_moodle
+from workshop.course.grading.marks import (
+    NO_MARK,
+    Marks,
+    as_csv,
+    canvas,
+    changed_by_hand,
+    for_excel,
+    generic,
+    moodle,
+    of_absent,
+)
 from workshop.course.grading.rebuild import CHANGED, Unreadable, ids, read, rebuild
 from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe
 from workshop.course.grading.summary import alike, report
@@ -384,31 +395,80 @@ def marks(student: str = "ada", **more: Any) -> Marks:
     return Marks(submission, points, maximum, [], {"ex-f-check": "Right", "ex-f-hidden": "off by 3"}, ["=cmd()"])
 
 
-def rows(file: Path) -> list[list[str]]:
-    with file.open(encoding="utf-8") as opened:
-        return list(csv.reader(opened))
+def rows(table: list[list[object]]) -> list[list[str]]:
+    """A table as a spreadsheet reads it."""
+    return list(csv.reader(io.StringIO(as_csv(table))))
 
 
-def test_marks_for_course_systems(tmp_path: Path) -> None:
-    file = tmp_path / "marks.csv"
-    write_generic(file, [marks(), marks("=HYPERLINK(1)")])
-    assert rows(file)[1] == ["ada", "", "1.0", "2.0", "1.0", "1.0", "0.0", "", "'=cmd()"]
-    assert rows(file)[2][0] == "'=HYPERLINK(1)", "a spreadsheet would run it"
-    write_moodle(file, [marks(moodle="77", name="Ada")])
-    assert rows(file)[1] == ["Participant 77", "Ada", "1.0", "2.0", "", "'=cmd(); ex-f, further checks: off by 3"]
-    write_canvas(file, [marks(canvas="1234", name="Ada")], "Attention")
-    assert rows(file)[2] == ["Ada", "1234", "", "", "1.0"]
+def test_marks_for_course_systems() -> None:
+    found = rows(generic([marks(), marks("=HYPERLINK(1)")]))
+    assert found[1] == ["ada", "", "1.0", "2.0", "1.0", "1.0", "0.0", "", "'=cmd()"]
+    assert found[2][0] == "'=HYPERLINK(1)", "a spreadsheet would run it"
+    ada = rows(moodle([marks(moodle="77", name="Ada")]))[1]
+    assert ada == ["Participant 77", "Ada", "1.0", "2.0", "", "'=cmd(); ex-f, further checks: off by 3"]
+    assert rows(canvas([marks(canvas="1234", name="Ada")], "Attention"))[2] == ["Ada", "1234", "", "", "1.0"]
 
 
-def test_where_the_grader_failed_there_is_no_mark(tmp_path: Path) -> None:
-    file, failed = tmp_path / "marks.csv", marks("bob")
+def test_what_the_course_system_or_the_class_list_says_stands_in_the_notes() -> None:
+    late = marks(note="late, says Canvas; 2 days more")
+    assert rows(generic([late]))[1][-1].startswith("late, says Canvas; 2 days more; ")
+    assert late.comment.startswith("late")
+    assert "- ada: late" in report("attention", [late], [])
+    nobody = of_absent("Bob", "", marks(), "ill until June")
+    assert rows(generic([nobody]))[1][-1] == "ill until June; no notebook"
+
+
+def graded(name: str, auto: float | None, manual: float | None, asks: bool = False) -> Any:
+    """An entry of nbgrader's gradebook."""
+    score = auto if manual is None else manual
+    points = {"score": score, "auto_score": auto, "manual_score": manual, "max_score": 2}
+    return SimpleNamespace(name=name, needs_manual_grade=asks, **points)
+
+
+def test_a_mark_that_a_person_changed_says_so_with_the_reason() -> None:
+    entries = [graded("ex-f-check", 2, 0), graded("ex-f-hidden", 1, 1), graded("ex-why", None, 2)]
+    entries += [graded("ex-g-check", 0, 2)]
+    comments = [
+        SimpleNamespace(name="ex-f", manual_comment="Copied from Bob."),
+        SimpleNamespace(name="ex-g", manual_comment=None),
+    ]
+    changed = changed_by_hand(SimpleNamespace(grades=entries, comments=comments))
+    assert [*changed] == ["ex-f-check", "ex-g-check"], "an equal mark and one of a written answer change nothing"
+    assert re.search("gave 0 of 2.*had given 2.*Copied", changed["ex-f-check"])
+    assert "no reason" in changed["ex-g-check"]
+    one = marks()
+    one.changed, one.points["ex-f-check"] = changed, 0.0
+    assert "Copied from Bob" in rows(generic([one]))[1][-1]
+    assert "Copied from Bob" in one.comment
+    assert "Right" not in one.comment, "the check's praise beside no points"
+
+
+def test_a_written_answer_that_nobody_has_marked_is_no_0() -> None:
+    entries = [
+        graded("ex-why", None, None, asks=True),
+        graded("ex-old", None, 1, asks=True),
+        graded("ex-empty", 0, None),
+    ]
+    shown = {row["title"]: (row["parts"][0]["score"], row["is_waiting"]) for row in exercise_rows(entries, {})}
+    assert shown == {"ex-why": ("–", True), "ex-old": ("1", False), "ex-empty": ("0", False)}
+    one = Marks(
+        Submission(Path("x"), "ada", "attention"), {"ex-why": 0.0}, {"ex-why": 6.0}, ["ex-why"], unseen={"ex-why"}
+    )
+    assert rows(generic([one]))[1][2:6] == ["0.0", "6.0", "", "ex-why"]
+
+
+def test_excel_opens_a_table_in_columns_and_with_all_letters() -> None:
+    content = for_excel(generic([marks("Jörg")]))
+    assert content[:2] in (b"\xff\xfe", b"\xfe\xff"), "the mark by which Excel knows the encoding"
+    assert content.decode("utf-16").splitlines()[1].split("\t")[:3] == ["Jörg", "", "1.0"]
+
+
+def test_where_the_grader_failed_there_is_no_mark() -> None:
+    failed = marks("bob")
     failed.error = "RuntimeError"
-    write_generic(file, [marks(), failed])
-    assert rows(file)[2][2:] == ["", "2.0", "", "", "", "", f"'=cmd(); {NO_MARK}"]
-    write_moodle(file, [failed])
-    assert rows(file)[1][2:] == ["", "2.0", "", NO_MARK]
-    write_canvas(file, [failed], "Attention")
-    assert rows(file)[2][-1] == ""
+    assert rows(generic([marks(), failed]))[2][2:] == ["", "2.0", "", "", "", "", f"'=cmd(); {NO_MARK}"]
+    assert rows(moodle([failed]))[1][2:] == ["", "2.0", "", NO_MARK]
+    assert rows(canvas([failed], "Attention"))[2][-1] == ""
     text = report("attention", [marks(), failed], [])
     assert "most 1, of 2" in text
     assert "RuntimeError" in text
@@ -442,11 +502,10 @@ def test_cells_that_differ_in_most_notebooks_are_named_once_with_the_likely_reas
     assert f"- bob: setup: {CHANGED}" in report("attention", others[:1], []), "one notebook is no class"
 
 
-def test_each_exercise_has_its_sum_before_its_parts(tmp_path: Path) -> None:
+def test_each_exercise_has_its_sum_before_its_parts() -> None:
     parts = {"ex-b-check": 1.0, "ex-why": 2.0, "ex-a-check": 2.0, "ex-b-hidden": 3.0, "ex-a-hidden": 0.5}
     one = Marks(Submission(Path("x"), "ada", "attention"), parts, dict.fromkeys(parts, 4.0), titles={"ex-b": "Find it"})
-    write_generic(tmp_path / "marks.csv", [one])
-    head, row = rows(tmp_path / "marks.csv")
+    head, row = rows(generic([one]))
     found = list(zip(head, row, strict=True))[4:-2]
     assert found == [
         ("ex-b", "4.0"),
@@ -467,10 +526,7 @@ def test_a_part_has_the_title_of_its_exercise() -> None:
     book.cells.insert(2, new_markdown_cell(statement, id="ex-f-text-2"))
     assert titles(book) == {"ex-f": "Exercise 2: Doubles"}
     assert part_title("ex-f-hidden", titles(book)) == "Exercise 2: Doubles, further checks"
-    grades = [
-        SimpleNamespace(name=name, score=score, max_score=2)
-        for name, score in (("ex-f-check", 2), ("ex-f-hidden", None), ("ex-why", 1))
-    ]
+    grades = [graded("ex-f-check", 2, None), graded("ex-f-hidden", None, None), graded("ex-why", None, 1)]
     first, second = exercise_rows(grades, titles(book))
     assert (first["title"], first["score"], first["of"]) == ("Exercise 2: Doubles", 2, 4)
     assert [part["words"] for part in first["parts"]] == ["check", "further checks"]
@@ -506,7 +562,7 @@ def test_the_class_list_tells_who_handed_in_nothing(tmp_path: Path) -> None:
     found = with_students(students, submissions)
     assert [one.listed for one in found] == ["ada", "77", "1234", "O'Brien", ""]
     assert absent(students, found, "attention") == {"never": ""}
-    assert [*absent(students, found, "masks")] == students
+    assert [*absent(students, found, "masks")] == [*students]
     text = report("attention", [marks()], [], {"never": ""})
     assert "- never" in text
     assert "never" not in report("attention", [marks()], [])
@@ -547,7 +603,7 @@ def test_a_notebook_that_may_be_somebodys_is_named_beside_that_student(tmp_path:
     ]
     for name in named:
         put(tmp_path, f"{name}.ipynb")
-    students = ["maria", "Jo", "emil", "frank", "Mari", "Zoe", "Never"]
+    students = dict.fromkeys(["maria", "Jo", "emil", "frank", "Mari", "Zoe", "Never"], "")
     found = with_students(students, find(tmp_path, CHAPTERS)[0])
     assert {one.file.stem: one.listed for one in found if one.listed} == {
         "Maria_Attention": "maria",
@@ -564,15 +620,35 @@ def test_a_notebook_that_may_be_somebodys_is_named_beside_that_student(tmp_path:
     assert "attention_jo2.ipynb" in report("attention", [marks()], [], told)
 
 
-def test_who_handed_in_nothing_gets_no_points_in_every_table(tmp_path: Path) -> None:
-    file, nothing = tmp_path / "marks.csv", [of_absent("Bob", "bob.pdf", marks()), of_absent("77", "", marks())]
-    write_generic(file, [marks(), *nothing])
-    assert [row[0:4] for row in rows(file)[2:]] == [["Bob", "Bob", "0.0", "2.0"], ["77", "77", "0.0", "2.0"]]
-    assert "bob.pdf" in rows(file)[2][-1]
-    write_moodle(file, nothing)
-    assert [row[:3] for row in rows(file)[1:]] == [["Bob", "Bob", "0.0"], ["Participant 77", "77", "0.0"]]
-    write_canvas(file, nothing, "Attention")
-    assert [row[1::3] for row in rows(file)[2:]] == [["", "0.0"], ["77", "0.0"]]
+def test_who_handed_in_nothing_gets_no_points_in_every_table() -> None:
+    nothing = [of_absent("Bob", "bob.pdf", marks()), of_absent("77", "", marks())]
+    found = rows(generic([marks(), *nothing]))[2:]
+    assert [row[0:4] for row in found] == [["Bob", "Bob", "0.0", "2.0"], ["77", "77", "0.0", "2.0"]]
+    assert "bob.pdf" in found[0][-1]
+    assert [row[:3] for row in rows(moodle(nothing))[1:]] == [["Bob", "Bob", "0.0"], ["Participant 77", "77", "0.0"]]
+    assert [row[1::3] for row in rows(canvas(nothing, "Attention"))[2:]] == [["", "0.0"], ["77", "0.0"]]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_a_class_list_of_any_excel_is_read(tmp_path: Path, encoding: str, sign: str) -> None:
+    lines = [["name", "student", "notes"], ["Müller, Jörg", "jörg", "until 12 May"], ["Zoé", "zoé", ""]]
+    content = "\r\n".join(sign.join(f'"{one}"' for one in line) for line in lines)
+    (tmp_path / "class.csv").write_bytes(content.encode(encoding))
+    students = read_class(tmp_path / "class.csv")
+    assert students == {"jörg": "until 12 May", "zoé": ""}
+    put(tmp_path, "Jörg_attention.ipynb")
+    [found] = with_students(students, find(tmp_path, CHAPTERS)[0])
+    assert found.note == "until 12 May"
+
+
+def test_a_grading_worksheet_of_moodle_is_a_class_list_that_says_who_was_late(tmp_path: Path) -> None:
+    table = """Identifier,"Full name",Status,Grade
+"Participant 77",Ada,"Submitted for grading - 1 hour 20 mins late - Extension granted until: Tuesday, 12 May 2026",
+"Participant 78",Bob,"No submission - Assignment is overdue by: 3 days",
+"""
+    students = read_class(table_of_the_class(tmp_path, table))
+    assert students == {"77": "1 hour 20 mins late; Extension granted until: Tuesday, 12 May 2026", "78": ""}
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
@@ -594,18 +670,17 @@ def test_a_sign_that_is_no_line_end_divides_no_student(tmp_path: Path, sign: str
 def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:
     two = [Submission(tmp_path / n, f"Ann {n}", "attention", "Ann", moodle=n) for n in ("7", "8")]
     with pytest.raises(ValueError, match="Ann"):
-        with_students(["Ann"], two)
-    assert all(one.listed for one in with_students(["7", "8"], two))
+        with_students({"Ann": ""}, two)
+    assert all(one.listed for one in with_students({"7": "", "8": ""}, two))
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, r"class\.csv"),
-        (b"student;group\nada;1\n", "student;group"),
+        (b"name;group\nada;1\n", "name, group"),
         (b"", "none"),
         (b"student,group\nada,\nada,\n", "line 3"),
-        ("student\nMüller\n".encode("latin-1"), "UTF-8"),
     ],
 )
 def test_a_class_list_that_cannot_be_read_says_why(tmp_path: Path, content: bytes | None, message: str) -> None:

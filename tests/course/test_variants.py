@@ -245,6 +245,7 @@ def test_a_students_release_differs_in_numbers_alone_and_holds_no_key(varied: Pa
         assert check["id"] == "ex-attention-predict-check"
         numbers = variants.drawn(DRAWN["ex-attention-predict"], KEY, student, "ex-attention-predict")
         assert (was["id"], now["source"]) == ("ex-attention-predict-numbers", f"{variants.HEAD}# {numbers}")
+        assert "".join(was["source"]) == "num_keys = 5", "the plain hand-out does not show what could be drawn"
 
 
 @pytest.mark.deep

@@ -54,6 +54,7 @@ def test_a_chapter_becomes_a_lecture(name):
     pictures = [slide for slide in slides if PNG in slide.text]
     assert all(re.search(r'alt="[^"]{60}', slide.text) for slide in pictures)
     assert not any("solution" in slide.text.lower() for slide in slides)
+    assert all(slide.notes and slide.minutes >= 1 for slide in slides)
 
 
 def test_a_site_without_solutions_gives_the_same_slides_and_a_changed_page_is_named():
@@ -77,7 +78,7 @@ def test_equation_1_stands_on_a_slide_under_its_own_heading():
 def test_the_numbers_of_a_prediction_stand_on_its_slide():
     slides = lecture("attention")
     [slide] = [slide for slide in slides if "## Predict: Keys that are one" in slide.text]
-    assert "```python\nnum_keys = 5  # 4..15\n```" in slide.text
+    assert "```python\nnum_keys = 5\n```" in slide.text, "and not what could be drawn"
 
 
 def test_a_drawing_stands_on_a_slide_with_its_description_and_the_words_before_it():
@@ -106,9 +107,16 @@ def test_the_decks_open_from_files_whole_and_quietly(site: Path, context: Browse
         count = page.evaluate("Reveal.getTotalSlides()")
         page.evaluate("Reveal.next()")
         here = page.evaluate("Reveal.getIndices()")
+        boxes = page.evaluate("""['.slide-number', '.controls .navigate-down'].map((name) => {
+            const box = document.querySelector(name).getBoundingClientRect();
+            return [box.left, box.right, box.width];
+        })""")
         found = axe_findings(page)
         page.close()
         assert faults == []
         assert found == []
         assert count >= 3 * len(chapters)
         assert here["h"] == 1
+        (_, number, _), (arrows, _, width) = boxes
+        assert number < arrows, "the number covers no arrow"
+        assert width > 0

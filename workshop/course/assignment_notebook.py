@@ -9,9 +9,10 @@ import json
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
-from workshop.course.assignment_papers import explanation
+from workshop.course.assignment_papers import explanation, half_right, numbered
 from workshop.course.exercise_context import asked, bound, cells_before, places
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check, tags
+from workshop.course.variants import written
 from workshop.site.address import Address
 from workshop.site.book_index import Page
 from workshop.site.make_notebooks import INSTALL, METADATA
@@ -70,10 +71,10 @@ class AssignmentWriter:
         install = INSTALL.format(repository=self.address.repository, branch=self.address.branch)
         self.cells.append(text("introduction", INTRODUCTION.format(**words)))
         self.cells.append(code("install", install, _nbgrader("install", locked=True), binds=[]))
-        for exercise in exercises_of(self.page):
+        for place, exercise in enumerate(exercises_of(self.page), 1):
             if exercise.is_graded_by_machine:
                 self._setup(exercise)
-            self._statement(exercise)
+            self._statement(exercise, numbered(self.page, self.plain, exercise, place))
             if exercise.is_graded_by_machine:
                 self._machine(exercise)
             else:
@@ -90,9 +91,8 @@ class AssignmentWriter:
                 binds = sorted(bound(sources[place]))
                 self.cells.append(code(name, sources[place], _nbgrader(name, locked=True), binds=binds))
 
-    def _statement(self, exercise: Exercise) -> None:
+    def _statement(self, exercise: Exercise, number: str) -> None:
         """Title, task and hints as text; a cell that the exercise only shows stays a cell."""
-        number = self.plain.index.numbers.get((self.page.name, exercise.line), "Exercise")
         task = task_words(exercise.kind, vars(exercise) | {"without": " | ".join(exercise.without)})
         parts = [f"## {number}: {self.plain.inline(exercise.title, exercise.line)}\n\n*{task}*"]
         pending: list[Block] = []
@@ -111,7 +111,10 @@ class AssignmentWriter:
                 is_numbers = "numbers" in tags(block)
                 name = f"{exercise.label}-numbers" if is_numbers else f"{exercise.label}-shown-{len(self.cells)}"
                 source = block.text.strip("\n")
-                book = {"binds": sorted(bound(source)), **({"numbers": exercise.label} if is_numbers else {})}
+                book: dict[str, object] = {"binds": sorted(bound(source))}
+                if is_numbers:  # what there is to choose from is for the grader, and for no reader
+                    book |= {"numbers": exercise.label, "choices": source}
+                    source = written(source)
                 self.cells.append(code(name, source, _nbgrader(name, locked=True), **book))
             else:
                 pending.append(block)
@@ -139,7 +142,9 @@ class AssignmentWriter:
     def _written(self, exercise: Exercise) -> None:
         """One cell of prose, marked by hand; the rubric stands in the instructor's version."""
         rubric = [f"- {points} points: {self.plain.inline(words, exercise.line)}" for points, words in exercise.rubric]
-        answer = "\n\n".join([explanation(self.plain, exercise), "**Rubric**\n\n" + "\n".join(rubric)])
+        answer = "\n\n".join(
+            [explanation(self.plain, exercise), "**Rubric**\n\n" + "\n".join(rubric), half_right(exercise)]
+        )
         role = _nbgrader(exercise.label, grade=True, solution=True, points=exercise.points)
         self.cells.append(text(exercise.label, answer, nbgrader=role, book={"starter": WRITTEN_STARTER}))
 

@@ -16,6 +16,7 @@ import argparse
 import json
 import shutil
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,18 @@ def {part}(env):
 """
 
 
+NEXT = Path(__file__).with_name("next_steps.toml")
+KEEP = "\nThis holds the {held}: give it to no student. The instructor's page is {site}for_instructors.html.\n"
+GUIDE = "NEXT_STEPS.md"  # a README of that name is the book's
+
+
+def next_steps(form: str, chapter: str) -> str:
+    """What an instructor does with what was packed."""
+    held = "hidden checks" if form == "otter" else "solutions and the hidden checks"
+    steps = tomllib.loads(NEXT.read_text("utf-8"))[form]
+    return steps.format(chapter=chapter) + KEEP.format(held=held, site=configured().site)
+
+
 def check_assignment(chapter: str, assignments: Path) -> None:
     """Stop, with the chapters that there are, for a chapter without an assignment."""
     if not (assignments / "release" / chapter / f"{chapter}.ipynb").exists():
@@ -125,6 +138,7 @@ def for_gradescope(chapter: str, assignments: Path, out: Path) -> Path:
     """The zip to upload."""
     archive = out / f"{chapter}-gradescope.zip"
     scripts = {"setup.sh": SETUP + INSTALL, "run_autograder": RUN.format(chapter=chapter)}
+    scripts[GUIDE] = next_steps("gradescope", chapter)
     pack_book(chapter, assignments, archive, scripts)
     return archive
 
@@ -135,6 +149,7 @@ def for_classroom50(chapter: str, assignments: Path, out: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     pack_book(chapter, assignments, folder / "book.zip", {})
     write_script(folder / "autograder.py", AUTOGRADER.format(chapter=chapter))
+    (folder / GUIDE).write_text(next_steps("classroom50", chapter), "utf-8")
     return folder
 
 
@@ -171,6 +186,7 @@ def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
     address = configured()
     requirement = f"executable-transformer[viz,text] @ git+{address.repository}@{address.branch}\n"
     (folder / "requirements.txt").write_text(requirement, "utf-8")
+    (folder / GUIDE).write_text(next_steps("otter", chapter), "utf-8")
     return folder
 
 
@@ -186,7 +202,7 @@ def main() -> None:
     given = parser.parse_args()
     for chapter in given.chapters:
         check_assignment(chapter, given.assignments)
-        print(FORMS[given.form](chapter, given.assignments, given.out))
+        print(f"{FORMS[given.form](chapter, given.assignments, given.out)}\n{next_steps(given.form, chapter)}")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
@@ -96,7 +96,7 @@ def refuse_drawn(submissions: list[Submission]) -> None:
 
 
 def handed_in(
-    folder: Path, the_course: Course, chapter: str, students: list[str] | None, key: bytes
+    folder: Path, the_course: Course, chapter: str, students: dict[str, str] | None, key: bytes
 ) -> tuple[list[Submission], list[str]]:
     """What is to be graded, and lines on what is not and on who is not on the class list.
 
@@ -128,7 +128,7 @@ def handed_in(
     return submissions, [*(_not_listed(one, students) for one in strangers), *lines]
 
 
-def _not_listed(one: Submission, students: list[str]) -> str:
+def _not_listed(one: Submission, students: Iterable[str]) -> str:
     """A line on a submission of nobody on the class list, with those whose it may be."""
     perhaps = " or ".join(class_list.may_be(students, Path(one.file.name)))
     return f"{one.student}: not on the class list{f'; it may be {perhaps}' if perhaps else ''}"
@@ -141,7 +141,7 @@ def run(
     chapter: str,
     limits: Limits,
     at_once: int,
-    students: list[str] | None = None,
+    students: dict[str, str] | None = None,
     key: bytes = b"",
     again: Sequence[str] = (),
     without_sandbox: bool = False,
@@ -195,7 +195,7 @@ def written_out(
     by_chapter: dict[str, list[Submission]],
     lines: list[str],
     left_out: list[Path],
-    students: list[str] | None,
+    students: dict[str, str] | None,
 ) -> dict[str, list[Marks]]:
     """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
     marks = {}
@@ -206,13 +206,13 @@ def written_out(
         gone = the_course.gone(name, {one.student for one in found})
         for line in gone:
             print(line)
-        marks[name] = export(the_course.root, name, found, [*lines, *gone], absent)
+        marks[name] = export(the_course.root, name, found, [*lines, *gone], absent, students)
         for line in changed_by_many(marks[name])[0]:
             print(f"WARNING: {line}")
     return marks
 
 
-def read_class(given: argparse.Namespace) -> tuple[list[str] | None, bytes]:
+def read_class(given: argparse.Namespace) -> tuple[dict[str, str] | None, bytes]:
     """The class list and the key, where they are given.
 
     Raises:

@@ -17,12 +17,16 @@ from pathlib import Path
 import nbformat
 from nbgrader.utils import is_grade, is_solution  # pyright: ignore[reportMissingImports]
 
+from workshop.course import variants
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
 from workshop.course.grading.sandbox import Limits
 from workshop.course.grading.submissions import rank, readable
 
 FORMS = ("gradescope", "classroom50")
+DRAWN = """\
+No points: this notebook holds numbers that were drawn for one student, and they are not known here. Ask your instructor
+for the notebook whose numbers are the same for everybody, or hand this one in where your course collects it."""
 
 
 def notebooks(folder: Path, chapter: str) -> list[Path]:
@@ -57,7 +61,8 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
         handed_in = Path(place, "in", "student", chapter, f"{chapter}.ipynb")
         handed_in.parent.mkdir(parents=True)
         found = notebooks(folder, chapter)
-        if found:
+        is_drawn = bool(found) and variants.is_drawn(found[0])
+        if found and not is_drawn:
             shutil.copyfile(found[0], handed_in)
         else:
             handed_in.touch()  # graded as an empty file is
@@ -67,7 +72,8 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
         if not marks or marks[0].error:
             raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
         marks[0].written = written_in(Path(place, "out", "submitted", marks[0].submission.student, chapter))
-    marks[0].events = [readable(chosen(found, chapter)), *(marks[0].events if found else [])]
+    events = [DRAWN] if is_drawn else marks[0].events if found else []
+    marks[0].events = [readable(chosen(found, chapter)), *events]
     return marks[0]
 
 

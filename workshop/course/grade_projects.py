@@ -7,8 +7,9 @@ SUBMISSIONS holds a folder for each student; of the first project also files, su
 lovelaceada_1234_56_my_transformer.py. The tests are the project's own, whatever the student did to his, and so are
 their points. In the first project transformer_lib cannot be imported. A submission that cannot be marked, or whose
 points are withheld, gets a remark that says why; the others are marked all the same, and the marks are written after
-each. A second run marks those who are not in the table yet and keeps the other rows, with what you wrote into them;
---again marks anew. The total is the machine's: the column found.md waits for the points that you give.
+each, with a page of feedback for the student. A second run marks who is new or handed in something else, and keeps the
+other rows, with what you wrote into them; --again marks anew. The total is the machine's, its maximum stands in the row
+"of": the column found.md waits for the points that you give.
 
 What students wrote runs on this machine with limited memory and file sizes. Where bubblewrap is installed, it runs in a
 sandbox that sees the tests, Python and its own folder alone; where it is not, nothing runs without --without-sandbox.
@@ -19,6 +20,7 @@ was stopped, one for each test; find_the_bugs is one for each bug and one of eve
 import argparse
 import contextlib
 import csv
+import hashlib
 import json
 import os
 import re
@@ -29,15 +31,18 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
+from unicodedata import normalize
 
+from jinja2 import Template
 from tqdm import tqdm
 
+from workshop.course.grading import class_list
 from workshop.course.grading.marks import cell
-from workshop.course.grading.sandbox import HOME, Limits, environment, missing, wall, warned
-from workshop.course.grading.submissions import MOODLE, NOBODYS, readable, whose
+from workshop.course.grading.sandbox import HOME, Limits, environment, missing, unlisted, wall, warned
+from workshop.course.grading.submissions import MOODLE, NOBODYS, readable, safe, whose
 from workshop.course.make_projects import BUGS, BUILD, PROJECTS, ROOT, copy_tests
 
 MEMORY = 8 * 2**30  # bytes of addresses for one run of the tests; torch alone maps two or three GiB
@@ -48,6 +53,8 @@ LETTERS = 300  # of a message in a remark
 POINTS_A_BUG = 4
 POINTS_FOR_THE_REST = 5  # everything else still passes
 REST = "everything passes"
+OF, VERSION = "of", "version"  # the row of what there is to earn, and the column of which files were marked
+PAGE = Path(__file__).with_name("project_feedback.html.j2")
 BUILD_TESTS = "test_my_transformer.py"
 HAND_IN = re.compile(r".+_my_transformer(?:-\d+)?(?: \(\d+\))?\.py")  # -1: a second try
 OWN_WORK = "test_nothing_is_left_to_ready_made_attention"  # where it does not pass, no point of the project counts
@@ -67,6 +74,7 @@ class Marked:
 
     points: dict[str, float]
     remark: str = ""
+    said: dict[str, str] = field(default_factory=dict)  # what failed → its message
 
 
 def limited() -> None:
@@ -94,12 +102,14 @@ def run_tests(folder: Path, names: list[str], seconds: float, most: int = RUN) -
     report.unlink(missing_ok=True)
     python = Path(sys.executable)
     walled = [] if missing(python) else wall(Limits(), python, {}, folder)
+    command, inherited = unlisted(walled, python)
     options = f"-m pytest -q --tb=no -p no:cacheprovider --timeout={seconds:g} --junitxml={report.name}".split()
     try:
         subprocess.run(
-            [*walled, str(python), *options, *names],
+            [*command, *options, *names],
             cwd=folder,
-            env=environment(HOME if walled else str(folder)),
+            env=environment(HOME if walled else str(folder), python),
+            pass_fds=inherited,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -109,6 +119,9 @@ def run_tests(folder: Path, names: list[str], seconds: float, most: int = RUN) -
         )
     except subprocess.TimeoutExpired:
         return [], f"{STOPPED} {most * seconds:g} s"
+    finally:
+        for one in inherited:
+            os.close(one)
     try:
         cases = list(ET.parse(report).iter("testcase"))
     except (FileNotFoundError, ET.ParseError):
@@ -192,7 +205,9 @@ def grade_build(submission: Path, seconds: float) -> Marked:
     if not remark and OWN_WORK not in good:
         why = [said(f, submission) for case in cases if case.get("name") == OWN_WORK for f in case.iter("failure")]
         remark = f"{sum(points.values()):g} points withheld: {'; '.join(why) or 'the tests did not run to their end'}"
-    return Marked(points if OWN_WORK in good else dict.fromkeys(points, 0.0), remark)
+    troubles = [(str(case.get("name")), one) for case in cases for one in case if one.tag in ("failure", "error")]
+    messages = {name: said(trouble, submission) for name, trouble in troubles}
+    return Marked(points if OWN_WORK in good else dict.fromkeys(points, 0.0), remark, messages)
 
 
 def _try_library(
@@ -246,15 +261,50 @@ def marked(grade: Callable[[Path, float], Marked], submission: Path, seconds: fl
     return Marked({}, f"could not be marked: {' '.join(reason.split())[:LETTERS]}")
 
 
-def row(student: str, mark: Marked, parts: Iterable[str]) -> dict[str, object]:
-    """The row of a student: total, remark, and every part."""
-    own = {cell(part): mark.points.get(part, 0) for part in parts}
-    return {"student": student, "total": sum(own.values()), "remark": cell(mark.remark), **own}
+def task(part: str) -> str:
+    """The task that a test belongs to; a part of another kind is its own."""
+    return re.sub(r"^test_(\d+)_.*", r"task \1", part)
+
+
+def sums(points: dict[str, float]) -> dict[str, float]:
+    """Task → its points."""
+    together = dict.fromkeys(map(task, points), 0.0)
+    for part, value in points.items():
+        together[task(part)] += value
+    return together
+
+
+def row(student: str, mark: Marked, parts: Iterable[str], version: str = "") -> dict[str, object]:
+    """The row of a student: total, remark, the sum of each task and every part; which version of the files it is of."""
+    own = {part: float(mark.points.get(part, 0)) for part in parts}
+    points = {cell(name): value for name, value in (sums(own) | own).items()}
+    return {"student": student, "total": sum(own.values()), "remark": cell(mark.remark), **points, VERSION: version}
+
+
+def version(submission: Path) -> str:
+    """Another word whenever a file of a submission is another."""
+    files = sorted(path for path in [submission, *submission.rglob("*")] if path.is_file() and not path.is_symlink())
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(bytes(file.relative_to(submission)) + b"\0")
+        with contextlib.suppress(OSError), file.open("rb") as opened:  # what cannot be read becomes a remark later
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    return digest.hexdigest()[:12]
+
+
+def write_feedback(folder: Path, name: str, student: str, mark: Marked, most: dict[str, float]) -> None:
+    """The page for a student: points of each task, and what each failed test saw. A bug that is left is not named."""
+    own = {part: mark.points.get(part, 0.0) for part in most}
+    shown = {part: part if task(part) != part or part == REST or own[part] else "a bug that is left" for part in most}
+    known = {"name": name, "student": student, "mark": mark, "own": own, "most": most, "shown": shown, "task": task}
+    page = Template(PAGE.read_text("utf-8"), autoescape=True).render(sums=sums(own), of=sums(most), **known)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{safe(student)}.html").write_text(page, "utf-8")
 
 
 def listed(student: str) -> str:
     """A student as in the table; the name of a folder need not be UTF-8."""
-    return cell(student).encode("utf-8", "backslashreplace").decode("utf-8")
+    return cell(normalize("NFC", student)).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def read_marks(path: Path, columns: list[str]) -> tuple[list[str], dict[str, dict[str, object]]]:
@@ -266,35 +316,34 @@ def read_marks(path: Path, columns: list[str]) -> tuple[list[str], dict[str, dic
     if not path.exists():
         return columns, {}
     rows: dict[str, dict[str, object]] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            table = csv.DictReader(file)
-            found = [*(table.fieldnames or [])]
-            if lacking := [column for column in columns if column not in found]:
-                raise SystemExit(
-                    f"{path} is no table of this project and its key, separated by commas: it lacks the column "
-                    f"{lacking[0]}. Name another table (--marks), or move this one."
-                )
-            if twice := [column for column in found if found.count(column) > 1]:
-                raise SystemExit(f"{path}, line 1: column {twice[0]!r} stands there twice: name each column once")
-            for own in table:
-                where = f"{path}, line {table.line_num}"
-                if None in own or None in own.values():
-                    remedy = "put a cell that holds a comma in quotes, and leave no cell out"
-                    raise SystemExit(f"{where}: more or fewer cells than the {len(found)} columns: {remedy}")
-                if own["student"] in rows:
-                    raise SystemExit(f"{where}: student {own['student']!r} stands there twice: keep one row")
-                rows[own["student"]] = dict(own)
-    except UnicodeDecodeError:
-        raise SystemExit(f"{path} is not UTF-8: save it as CSV UTF-8") from None
-    return found, rows
+    table = class_list.table(class_list.decoded(path.read_bytes()))
+    found = [*(table.fieldnames or [])]
+    new = [column for column in columns if column not in found]
+    if lacking := [column for column in new if column != VERSION and not column.startswith("task ")]:
+        raise SystemExit(
+            f"{path} is no table of this project and its key: it lacks the column {lacking[0]}. "
+            "Name another table (--marks), or move this one."
+        )
+    if twice := [column for column in found if found.count(column) > 1]:
+        raise SystemExit(f"{path}, line 1: column {twice[0]!r} stands there twice: name each column once")
+    for own in table:
+        where = f"{path}, line {table.line_num}"
+        if None in own or None in own.values():
+            remedy = "put a cell that holds a comma in quotes, and leave no cell out"
+            raise SystemExit(f"{where}: more or fewer cells than the {len(found)} columns: {remedy}")
+        if own["student"] in rows:
+            raise SystemExit(f"{where}: student {own['student']!r} stands there twice: keep one row")
+        rows[own["student"]] = dict(own)
+    return [*found, *new], rows
 
 
 def write_marks(rows: dict[str, dict[str, object]], path: Path, columns: list[str]) -> None:
     """The table anew; an earlier one stays whole until then, for it may hold marks by hand."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("w", newline="", encoding="utf-8", errors="backslashreplace") as file:
-        writer = csv.DictWriter(file, columns, restval="", extrasaction="ignore")
+    new, sign = path.with_name(f"{path.name}.new"), ","
+    if path.exists():  # Excel in some languages reads semicolons alone, and writes them
+        sign = class_list.table(class_list.decoded(path.read_bytes())).reader.dialect.delimiter
+    with new.open("w", newline="", encoding="utf-8-sig", errors="backslashreplace") as file:
+        writer = csv.DictWriter(file, columns, delimiter=sign, restval="", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows.values())
     new.replace(path)
@@ -322,20 +371,25 @@ def find(folder: Path, project: str) -> tuple[dict[str, Path], str]:
             beside.append(students[student])
         students[student] = path
     names = ", ".join(sorted(readable(path.name) for path in beside))
-    left_out = f"Left out, for these are no folders, or older: {names}. Unpack archives." if names else ""
+    left_out = (
+        f"Left out, for these are no folders, or another of the same student counts: {names}. Unpack archives."
+        if names
+        else ""
+    )
     if not students:
         raise SystemExit(f"{folder} holds no folder: put each student's files into a folder of its own. {left_out}")
     return dict(sorted(students.items())), left_out
 
 
-def grader(project: str, key: Path) -> tuple[Callable[[Path, float], Marked], list[str], list[str]]:
-    """What marks a submission of a project, the parts that it gives points for, and the columns for marks by hand."""
+def grader(project: str, key: Path) -> tuple[Callable[[Path, float], Marked], dict[str, float], list[str]]:
+    """What marks a submission of a project, what each part is worth at most, and the columns for marks by hand."""
     if project == BUILD:
-        return grade_build, [name for name, value in worth().items() if value], []
+        return grade_build, {name: value for name, value in worth().items() if value}, []
     if not key.exists():
         raise SystemExit(f"{key} is not there: name the key that make_projects.py wrote with --key")
     planted = json.loads(key.read_text("utf-8"))
-    return partial(grade_bugs, planted=planted), [*(bug["name"] for bug in planted), REST], ["found.md"]
+    most = dict.fromkeys((bug["name"] for bug in planted), float(POINTS_A_BUG)) | {REST: float(POINTS_FOR_THE_REST)}
+    return partial(grade_bugs, planted=planted), most, ["found.md"]
 
 
 def main() -> None:
@@ -358,24 +412,30 @@ def main() -> None:
     if unknown := sorted({*again} - {*students}):
         parser.error(f"--again: {', '.join(unknown)} handed in nothing in {arguments.submissions}")
     print(warned(Path(sys.executable), arguments.without_sandbox), end="")
-    grade, parts, by_hand = grader(arguments.project, arguments.key)
-    columns = ["student", "total", "remark", *by_hand, *map(cell, parts)]
+    grade, most, by_hand = grader(arguments.project, arguments.key)
+    in_order = sorted(sums(most) | most, key=lambda part: [*sums(most)].index(task(part)))
+    columns = ["student", "total", "remark", *by_hand, *map(cell, in_order), VERSION]
     columns, rows = read_marks(arguments.marks, columns)
+    rows = {OF: {**rows.get(OF, {}), **row(OF, Marked(most), most)}, **rows}
     arguments.marks.parent.mkdir(parents=True, exist_ok=True)
-    todo = [name for name in students if name not in rows or name in again]
+    now = {name: version(path) for name, path in students.items()}
+    known = {name: own.get(VERSION) or now.get(name) for name, own in rows.items()}  # a table of an older version
+    todo = [name for name in students if name in again or known.get(name) != now[name]]
+    pages = arguments.marks.with_name(f"{arguments.marks.stem}-feedback")
     try:
         for name in tqdm(todo, unit="submission"):
             mark = marked(grade, students[name], arguments.seconds)
-            rows[name] = {**rows.get(name, {}), **row(name, mark, parts)}
+            rows[name] = {**rows.get(name, {}), **row(name, mark, most, now[name])}
             write_marks(rows, arguments.marks, columns)
+            write_feedback(pages, arguments.project, name, mark, most)
     except KeyboardInterrupt:
         rest = "the same command goes on with the rest"
         if arguments.again is not None:
-            rest = "without --again it goes on with those not in the table; --again NAME marks NAME anew"
+            rest = "without --again it goes on with who is new or changed; --again NAME marks NAME anew"
         sys.exit(f"\nStopped. What was marked is kept; {rest}.")
-    print(f"{len(todo)} submissions marked: {arguments.marks}")
+    print(f"{len(todo)} submissions marked, of {sum(most.values()):g} points: {arguments.marks}; pages: {pages}")
     if before := len(students) - len(todo):
-        print(f"{before} stood there already; --again marks them anew.")
+        print(f"{before} were marked before and are as they were; --again marks them anew.")
     if left_out:
         print(left_out)
 

@@ -6,8 +6,9 @@
     assignments/release/CHAPTER/CHAPTER.ipynb   for students, made by nbgrader
     assignments/rubrics/CHAPTER.md              how to mark it
     assignments/exercises.csv                   every exercise: label, kind, minutes, points, what it teaches
+    assignments/syllabus-COURSE.md              a syllabus to adapt and to hand out
 
-With the key of a class and its list, `--variants class.key --students class.csv`, each student gets numbers of his own:
+With the key of a class and its list, `--variants class.key --students class.csv`, each student has other numbers:
 
     assignments/variants/CHAPTER/STUDENT_CHAPTER.ipynb    the release with the numbers of one student
 
@@ -20,6 +21,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from workshop.course import assignment_papers, variants
@@ -28,6 +30,7 @@ from workshop.course.exercises import Exercise, exercises_of
 from workshop.course.grading import class_list
 from workshop.course.grading.submissions import safe
 from workshop.course.try_exercises import try_page
+from workshop.site import teaching_plan
 from workshop.site.address import configured
 from workshop.site.book_index import Page
 from workshop.site.myst_blocks import PageError
@@ -71,6 +74,9 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
     every = chapters().values() if names else found.values()
     lines = [row for page, plain, exercises in every for row in assignment_papers.rows(page, plain, exercises)]
     (out / "exercises.csv").write_text(assignment_papers.table(lines), "utf-8")
+    for course in teaching_plan.courses(ROOT):
+        text = teaching_plan.syllabus(ROOT, course, configured(ROOT).site)
+        (out / f"syllabus-{course.replace(' ', '-')}.md").write_text(text, "utf-8")
     return list(found)
 
 
@@ -84,8 +90,8 @@ def make_release(out: Path) -> None:
         raise SystemExit("nbgrader did not make the students' versions: see above.")
 
 
-def write_variants(out: Path, names: list[str], key: bytes, students: list[str]) -> None:
-    """Write the release once for each student, with numbers of his own.
+def write_variants(out: Path, names: list[str], key: bytes, students: Iterable[str]) -> None:
+    """Write the release once for each student, with numbers of their own.
 
     Raises:
         SystemExit: an answer does not earn what it should with some numbers.
@@ -102,7 +108,7 @@ def write_variants(out: Path, names: list[str], key: bytes, students: list[str])
             target.write_text(assignment_text(notebook), "utf-8")
 
 
-def read_class(given: argparse.Namespace) -> tuple[bytes, list[str]]:
+def read_class(given: argparse.Namespace) -> tuple[bytes, dict[str, str]]:
     """Key and students, where they are given.
 
     Raises:
@@ -111,7 +117,7 @@ def read_class(given: argparse.Namespace) -> tuple[bytes, list[str]]:
     if bool(given.variants) != bool(given.students):
         raise ValueError("--variants and --students belong together: the key of a class and its list (CSV)")
     if not given.variants:
-        return b"", []
+        return b"", {}
     key, students = variants.read_key(given.variants), class_list.read(given.students)
     if not students:
         raise ValueError(f"{given.students} names no student: a row for each, under the column student")
@@ -122,7 +128,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("chapters", nargs="*", help="default: all that have exercises")
     parser.add_argument("--out", type=Path, default=ROOT / "assignments")
-    parser.add_argument("--variants", type=Path, help="the file of the class key: each student gets numbers of his own")
+    parser.add_argument(
+        "--variants", type=Path, help="the file of the class key: each student gets numbers of their own"
+    )
     parser.add_argument("--students", type=Path, help="the class list (CSV), with the column student")
     arguments = parser.parse_args()
     start = time.monotonic()
@@ -137,7 +145,7 @@ def main() -> None:
     make_release(arguments.out)
     if key:
         write_variants(arguments.out, names, key, students)
-        print(f"Each of {len(students)} students has a notebook of his own in {arguments.out}/variants/CHAPTER/.")
+        print(f"Each of {len(students)} students has a notebook of their own in {arguments.out}/variants/CHAPTER/.")
     print(f"{len(names)} assignments in {arguments.out}: {time.monotonic() - start:.0f} s. Hand out release/CHAPTER/.")
 
 

@@ -2,9 +2,10 @@
 
     .venv-grading/bin/python -m workshop.course.similarity attention [--marks grades]
 
-Run it after `make grade`. It compares the code that students wrote, also with the chapter's own solution, by
-copydetect, which looks through other names and comments (Schleimer, Wilkerson and Aiken, 2003, "Winnowing"). The
-starters do not count. A short exercise has few right answers, so likeness is a reason to look, never a proof.
+Run it after `make grade`. It compares what students wrote, also with the chapter's own solution, by copydetect
+(Schleimer, Wilkerson and Aiken, 2003, "Winnowing"): code, looking through other names and comments, and written
+answers, letter by letter in lower case; who says the same in other words is not found. The starters do
+not count. A short exercise has few right answers, so likeness is a reason to look, never a proof.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import csv
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Template
 
@@ -22,24 +24,31 @@ PAGE = Template(
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>section { display: flex; gap: 1rem } pre { width: 50%; white-space: pre-wrap; overflow-wrap: anywhere }
 pre span { background: #ffe08a; text-decoration: underline }</style>
-<h1>{{ chapter }}: {{ pairs | length }} pairs of answers that resemble each other</h1>
-<p>Each percentage says how much of that student's code stands in the other's as well, under other names perhaps; shared
-passages are underlined. A short exercise has few right answers.</p>
+<h1>{{ chapter }}: {{ found.values() | sum(start=[]) | length }} pairs of answers that resemble each other</h1>
+<p>Each percentage says how much of that student's answers stands in the other's as well; in code, under other names
+perhaps. Shared passages are underlined. A short exercise has few right answers.</p>
+{%- for kind, pairs in found.items() %}
+<h2>{{ "Code" if kind == "code" else "Written answers" }} ({{ pairs | length }})</h2>
 {%- for mine, theirs, one, other, code, code_of_other, _ in pairs %}
 <details><summary>{{ whose(one) | e }} ({{ "%.0f" | format(100 * mine) }} %) and
 {{ whose(other) | e }} ({{ "%.0f" | format(100 * theirs) }} %)</summary>
 <section><pre>{{ code }}</pre><pre>{{ code_of_other }}</pre></section></details>
 {%- endfor %}
+{%- endfor %}
 """
 )
 
 
-def written(path: Path) -> str:
-    """The code of the cells that are a student's to write, from a notebook of nbgrader's."""
-    cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
-    locked = (cell["metadata"].get("nbgrader", cell["metadata"].get("book", {})) for cell in cells)
-    own = [cell for cell, role in zip(cells, locked, strict=True) if not (role.get("locked") or role.get("drawn"))]
-    return "\n\n".join("".join(cell["source"]) for cell in own) + "\n"
+def written(path: Path, kind: str) -> str:
+    """The cells of a kind, code or markdown, that are a student's to write, from a notebook of nbgrader's."""
+    cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == kind]
+    roles = (cell["metadata"].get("nbgrader", cell["metadata"].get("book", {})) for cell in cells)
+    own = [
+        "".join(cell["source"])
+        for cell, role in zip(cells, roles, strict=True)
+        if (role.get("solution") if kind == "markdown" else not (role.get("locked") or role.get("drawn")))
+    ]
+    return "\n\n".join(own if kind == "code" else [" ".join(one.casefold().split()) for one in own]) + "\n"
 
 
 def notebooks(root: Path, chapter: str) -> dict[str, Path]:
@@ -58,8 +67,8 @@ def notebooks(root: Path, chapter: str) -> dict[str, Path]:
     return {name: path for name, path in found.items() if path.exists()}
 
 
-def report(root: Path, chapter: str, share: float) -> Path:
-    """Write the page of pairs of which one stands in the other to this share or more; its path."""
+def pairs(root: Path, chapter: str, share: float, kind: str) -> list[Any]:
+    """The pairs whose cells of a kind stand in each other to this share or more."""
     from copydetect import CopyDetector  # pyright: ignore[reportMissingImports]
 
     starters = root / "release" / chapter / f"{chapter}.ipynb"
@@ -68,12 +77,20 @@ def report(root: Path, chapter: str, share: float) -> Path:
         for folder, files in ((answers, notebooks(root, chapter)), (given, {"starters": starters})):
             folder.mkdir()
             for name, path in files.items():
-                (folder / f"{name}.py").write_text(written(path), "utf-8")
-        detector = CopyDetector([str(answers)], None, [str(given)], ["py"], display_t=share, silent=True)
+                (folder / f"{name}.py").write_text(written(path, kind), "utf-8")
+        as_text = kind != "code"
+        detector = CopyDetector(
+            [str(answers)], None, [str(given)], ["py"], display_t=share, silent=True, disable_filtering=as_text
+        )
         detector.run()
-        pairs = detector.get_copied_code_list()
+        return detector.get_copied_code_list()
+
+
+def report(root: Path, chapter: str, share: float) -> Path:
+    """Write the page of pairs of which one stands in the other to this share or more; its path."""
+    found = {kind: pairs(root, chapter, share, kind) for kind in ("code", "markdown")}
     page = root / f"similarity-{chapter}.html"
-    page.write_text(PAGE.render(chapter=chapter, pairs=pairs, whose=lambda file: Path(file).stem), "utf-8")
+    page.write_text(PAGE.render(chapter=chapter, found=found, whose=lambda file: Path(file).stem), "utf-8")
     return page
 
 

@@ -63,6 +63,11 @@ def combinations(source: str) -> list[str]:
     return sorted(found, key=lambda one: one != "\n".join(written))
 
 
+def written(source: str) -> str:
+    """The numbers as they are written, without what there is to choose from."""
+    return re.sub(r"  # .*", "", source)
+
+
 def drawn(source: str, key: bytes, student: str, label: str) -> str:
     """The numbers of a student for an exercise."""
     every = combinations(source)
@@ -92,7 +97,7 @@ def put_in(notebook: dict[str, Any], key: bytes, student: str) -> None:
         book, source = cell["metadata"].get("book", {}), "".join(cell["source"])
         is_visible_check = cell["metadata"].get("nbgrader", {}).get("grade_id", "").endswith("-check")
         if label := book.get("numbers"):
-            numbers[label] = book["drawn"] = drawn(source, key, student, label)
+            numbers[label] = book["drawn"] = drawn(book.get("choices", source), key, student, label)
             cell["source"] = HEAD + "".join(f"# {line}\n" for line in numbers[label].split("\n")).rstrip()
             del cell["metadata"]["nbgrader"]  # or it would put back the numbers as they are written
         elif book.get("answer") in numbers and is_visible_check:

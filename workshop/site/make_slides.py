@@ -3,9 +3,9 @@
     python -m workshop.site.make_slides            after `make book`; writes _build/slides/
 
 A chapter gives its question, its numbered equations, its drawings, its figures with the chart's own controls, the
-exercises that ask for a prediction, and its three lines to take away. The words before a figure become the speaker's
-notes. nbconvert turns each deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a
-network.
+exercises that ask for a prediction, and its three lines to take away. Each slide has notes for the speaker, such as the
+words before a figure, and minutes: two, or those of the prediction; no lecture has been timed. nbconvert turns each
+deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a network.
 """
 
 import argparse
@@ -40,6 +40,9 @@ NBCONVERT = ROOT / ".venv-grading" / "bin" / "jupyter-nbconvert"
 NOT_LECTURED = {"Front matter", "Appendices"}
 BEFORE = "first_steps"  # front matter, but longer courses begin with it: it opens the first deck
 FORMULA = re.compile(rf"<script.*?</script>|{INLINE.pattern}", INLINE.flags)  # none in the data of a chart
+VOTE = "Let everybody write down an answer, then vote, then run it. On the page the answer stands folded underneath."
+ASK = "Ask what the room sees here before you say it."
+RECALL = "Close the book: who can say each line in other words?"
 EQUATION = re.compile(r"\$\$.*?\\tag\{.*?\$\$", re.DOTALL)
 
 
@@ -48,8 +51,9 @@ class Slide:
     """Markdown of one slide, and what the speaker may say."""
 
     text: str
-    notes: str = ""
+    notes: str
     kind: str = "subslide"  # "slide" begins a chapter
+    minutes: int = 2
 
 
 def parts() -> list[tuple[str, list[str]]]:
@@ -114,15 +118,17 @@ class Lecture:
                 self.read(block)
         for one in (exercise for exercise in exercises_of(self.page) if exercise.kind == "predict"):
             # A vote in the room before anything runs.
-            self.add(f"Predict: {self.plain.inline(one.title, one.line)}", with_code(self.plain, one.statement))
+            title = f"Predict: {self.plain.inline(one.title, one.line)}"
+            self.add(title, with_code(self.plain, one.statement), VOTE, one.minutes)
         return [*self.slides, self.ending()]
 
     def opening(self) -> Slide:
         """The chapter's question, and what one will be able to do."""
         box = next(block for block in self.page.blocks if "question" in str(block.options.get("class", "")))
         question = self.plain.inline(box.argument, box.line)
-        ability = self.plain.inline(box.text, box.line).split("**Know first:**")[0].strip()
-        return Slide(f"# {self.plain.inline(self.page.title, 1)}\n\n**{question}**\n\n{ability}", kind="slide")
+        ability, _, first = self.plain.inline(box.text, box.line).partition("**Know first:**")
+        text = f"# {self.plain.inline(self.page.title, 1)}\n\n**{question}**\n\n{ability.strip()}"
+        return Slide(text, f"Who listens knows: {first.split('**Time:**')[0].strip()}", "slide")
 
     def read(self, block: Block) -> None:
         """Keep heading and words for the figure that follows; show the paper's numbered equations at once."""
@@ -135,33 +141,40 @@ class Lecture:
             elif piece.strip():
                 self.words = piece.strip()
 
-    def add(self, heading: str, body: str, notes: str = "") -> None:
+    def add(self, heading: str, body: str, notes: str, minutes: int = 2) -> None:
         where = f'<p class="where">{html.escape(self.page.title)}</p>'
-        self.slides.append(Slide(f"{where}\n\n## {heading}\n\n{body}", notes))
+        self.slides.append(Slide(f"{where}\n\n## {heading}\n\n{body}", notes or ASK, minutes=minutes))
 
     def ending(self) -> Slide:
         text = self.page.path.read_text("utf-8")
         lines = text[text.index("## To take away") :].split("**Read on.**")[0]
-        return Slide(self.plain.inline(lines.strip(), 1))
+        return Slide(self.plain.inline(lines.strip(), 1), RECALL)
 
 
 def cells_of(slide: Slide) -> list[NotebookNode]:
     """The slide and its notes, formulas set."""
-    kinds = {slide.kind: slide.text} | ({"notes": slide.notes} if slide.notes else {})
+    said = f"({slide.minutes} minutes) {slide.notes}"
     return [
         nbformat.v4.new_markdown_cell(with_mathml(text, FORMULA), metadata={"slideshow": {"slide_type": kind}})
-        for kind, text in kinds.items()
+        for kind, text in ((slide.kind, slide.text), ("notes", said))
     ]
 
 
 def deck(caption: str, lectures: list[list[Slide]]) -> NotebookNode:
     """The notebook that nbconvert turns into slides."""
-    title = Slide(f"# {caption}\n\nThe Executable Transformer", kind="slide")
+    names = [own[0].text.splitlines()[0].removeprefix("# ") for own in lectures]
+    chapters = [f"- {name} ({minutes(own)} minutes)" for name, own in zip(names, lectures, strict=True)]
+    text = f"# {caption}\n\nThe Executable Transformer\n\n" + "\n".join(chapters)
+    title = Slide(text, "The minutes of each chapter are the sums of its slides'. S opens this view.", "slide")
     cells = [cell for slide in [title, *(s for lecture in lectures for s in lecture)] for cell in cells_of(slide)]
     metadata: dict[str, Any] = {"title": f"{caption} – The Executable Transformer", "language_info": {"name": "python"}}
     for i, cell in enumerate(cells):
         cell["id"] = f"slide-{i:03d}"
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+
+
+def minutes(slides: list[Slide]) -> int:
+    return sum(slide.minutes for slide in slides)
 
 
 def copy_assets(folder: Path) -> None:
@@ -199,7 +212,8 @@ def main() -> None:
         path = out / f"part-{number}.ipynb"
         path.write_text(json.dumps(deck(caption, lectures)), "utf-8")
         convert(path)
-        print(f"{path.stem}.slides.html: {caption}, {sum(map(len, lectures)) + 1} slides")
+        length = f"{sum(map(len, lectures)) + 1} slides, about {sum(map(minutes, lectures)) + 2} minutes"
+        print(f"{path.stem}.slides.html: {caption}, {length}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""What a teacher plans with, read from the chapters: goals, what to know first, minutes, exercises and points."""
+"""What a teacher plans with, read from the chapters: goals, what to know first, minutes, exercises and points.
+
+The courses stand as tables on the page for instructors. A week takes the minutes of its chapters, and those of the
+exercises of the chapters that are handed in; the time that a chapter states holds all of its exercises.
+"""
 
 import re
 from pathlib import Path
@@ -9,6 +13,9 @@ from workshop.site.book_index import Page, pages_in_order, parts_of_book, read_p
 ABILITY = re.compile(r"\*\*You will be able to\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
 FIRST = re.compile(r"\*\*Know first:\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*\s*(\d+) minutes(?: to read, (\d+) for the exercises)?")
+COURSE = re.compile(r"^\| (\w+ weeks)[^|\n]*\| chapters \| hand in \|\n\|[-|]+\|\n((?:\|.+\n)+)", re.MULTILINE)
+ALL = re.compile(r"\b(both|all three|its exercises)\b")  # chapters of the week are handed in
+SYLLABUS = Path(__file__).parents[1] / "course" / "syllabus.md"
 
 
 def one_line(text: str) -> str:
@@ -32,7 +39,7 @@ def _counted(exercises: list[Exercise]) -> str:
 
 def entry(page: Page) -> str:
     """One chapter, as a list item."""
-    box = next(block for block in page.blocks if "question" in str(block.options.get("class", ""))).text + "\n\n"
+    box = box_of(page)
     ability, first, time = ABILITY.search(box), FIRST.search(box), TIME.search(box)
     if not (ability and first and time):
         raise ValueError(f"{page.path.name}: the box at the head lacks its goal, what to know first, or its time")
@@ -43,6 +50,54 @@ def entry(page: Page) -> str:
     )
 
 
+def box_of(page: Page) -> str:
+    """The box at the head of a chapter."""
+    return next(block for block in page.blocks if "question" in str(block.options.get("class", ""))).text + "\n\n"
+
+
+def courses(root: Path) -> dict[str, list[tuple[str, str, int, int]]]:
+    """Course → its weeks: chapters, what to hand in, minutes of the chapters, minutes of the exercises handed in."""
+    pages = {path.stem: read_page(path) for path in pages_in_order(root)}
+    found: dict[str, list[tuple[str, str, int, int]]] = {}
+    for name, rows in COURSE.findall((root / "book" / "for_instructors.md").read_text("utf-8")):
+        for row in rows.splitlines():
+            _, _, chapters, work, _ = map(str.strip, row.split("|"))
+            names = re.findall(r"\((\w+)\.md\)", chapters)
+            due = [one for one in names if ALL.search(work) or re.search(rf"\b{one}\b", work)]
+            each = {one: sum(exercise.minutes for exercise in exercises_of(pages[one])) for one in due}
+            reading = sum(int(time[1]) for one in names if (time := TIME.search(box_of(pages[one]))))
+            exercises = sum(each[one] for one in due)
+            found.setdefault(name, []).append((chapters, work, reading, exercises))
+    return found
+
+
+def hours(root: Path) -> str:
+    """The minutes of each week of each course, in a line for each."""
+    lines = ["**Minutes a week**, to read + for the exercises handed in, without lectures and projects:", ""]
+    for name, weeks in courses(root).items():
+        total = sum(reading + exercises for _, _, reading, exercises in weeks)
+        each = ", ".join(f"{reading} + {exercises}" for _, _, reading, exercises in weeks)
+        lines.append(f"- *{name}*, {total / 60:.0f} hours: {each}.")
+    return "\n".join(lines)
+
+
+def syllabus(root: Path, course: str, site: str) -> str:
+    """A page on a course for an instructor to adapt and to hand out."""
+    weeks = ["| week | chapters | minutes to read | hand in | minutes of exercises |", "|---|---|---|---|---|"]
+    for number, (chapters, work, reading, exercises) in enumerate(courses(root)[course], 1):
+        linked = re.sub(r"\((\w+)\.md\)", rf"({site}\1.html)", chapters)
+        weeks.append(f"| {number} | {linked} | {reading} | {work} | {exercises} |")
+    has_projects = "project" in "".join(weeks)
+    weights = ["| first project | [20 %] |", "| second project | [20 %] |"] if has_projects else []
+    return SYLLABUS.read_text("utf-8").format(
+        title=course.capitalize(),
+        weeks="\n".join(weeks),
+        weights="\n".join([*weights, f"| oral examination | [{20 if has_projects else 60} %] |"]),
+        projects=" and the two projects, 18 to 30 hours," if has_projects else "",
+        site=site,
+    )
+
+
 def markdown(root: Path) -> str:
     """The plan: a heading in bold for each part, an item for each chapter, and the sums."""
     lines: list[str] = []
@@ -50,4 +105,4 @@ def markdown(root: Path) -> str:
     for caption, pages in parts(root):
         lines += ["", f"**{caption}.**", "", *map(entry, pages)]
         everything += [exercise for page in pages for exercise in exercises_of(page)]
-    return "\n".join([f"All together: {_counted(everything)}.", *lines])
+    return "\n".join([f"All together: {_counted(everything)}.", "", hours(root), *lines])

@@ -1,48 +1,66 @@
 """The class list: a table (CSV) with the column `student`; of whom on it there is no notebook.
 
 A student is named as in the table of marks, by full name (Moodle's downloads hold it, Canvas's do not), or by the
-number in Moodle or Canvas. Upper and lower case are one.
+number in Moodle or Canvas. Upper and lower case are one. What stands in a column `notes`, such as an extension, comes
+into the tables of marks. Moodle's grading worksheet is a class list, too: its column Status says how late a file came,
+and until when the student had time.
 """
 
 import csv
 import io
 import re
 import unicodedata
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from workshop.course.grading.marks import MOODLE
 from workshop.course.grading.submissions import Submission, readable, safe
 
 
-def read(path: Path) -> list[str]:
-    """The students in a file.
+def decoded(content: bytes) -> str:
+    """The text of a table: UTF-8, or as an older Excel of Western Europe writes it."""
+    try:
+        text = content.decode("utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("cp1252", "replace")
+    return unicodedata.normalize("NFC", text)
+
+
+def table(text: str) -> "csv.DictReader[str]":
+    """The rows of a table, whichever of comma, semicolon and tab its first line has most of."""
+    head = text.partition("\n")[0]
+    return csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
+
+
+def read(path: Path) -> dict[str, str]:
+    """Student → what a file notes of them.
 
     Raises:
-        ValueError: there is no file, it is not UTF-8, the column is missing, or a student stands there twice.
+        ValueError: there is no file, the column is missing, or a student stands there twice.
     """
     if not path.is_file():
         raise ValueError(f"there is no class list {path}: a table (CSV) with the column student")
-    try:
-        text = path.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8: save it as CSV UTF-8") from None
-    table = csv.DictReader(io.StringIO(unicodedata.normalize("NFC", text), newline=""))
-    if "student" not in (table.fieldnames or []):
-        found = ", ".join(table.fieldnames or []) or "none"
-        raise ValueError(f"{path} needs the column student, separated by commas; it has: {found}")
-    students: list[str] = []
-    for row in table:
-        student = (row["student"] or "").strip().removeprefix("Participant ")
+    rows = table(decoded(path.read_bytes()))
+    columns = [*(rows.fieldnames or [])]
+    column = next((name for name in ("student", MOODLE[0]) if name in columns), "")
+    if not column:
+        raise ValueError(f"{path} needs the column student; it has: {', '.join(columns) or 'none'}")
+    students: dict[str, str] = {}
+    for row in rows:
+        student = (row[column] or "").strip().removeprefix("Participant ")
         if student.casefold() in map(str.casefold, students):
             raise ValueError(
-                f"{path}, line {table.line_num}: {student} stands there twice (upper and lower case are one)"
+                f"{path}, line {rows.line_num}: {student} stands there twice (upper and lower case are one)"
             )
-        students += [student] if student else []
+        if student:
+            said = [part for part in (row.get("Status") or "").split(" - ") if re.search(r" late$|^Extension ", part)]
+            students[student] = "; ".join(filter(None, [(row.get("notes") or "").strip(), *said]))
     return students
 
 
-def _matched(students: list[str], submissions: list[Submission]) -> dict[tuple[str, str], Submission]:
+def _matched(students: Iterable[str], submissions: list[Submission]) -> dict[tuple[str, str], Submission]:
     """(chapter, student as on the list) → what that student handed in."""
     listed = {name.casefold(): student for student in students for name in (student, safe(student))}
     found: dict[tuple[str, str], Submission] = {}
@@ -69,7 +87,7 @@ def may_be(students: Iterable[str], file: Path) -> list[str]:
 
 
 def absent(
-    students: list[str], submissions: list[Submission], chapter: str, left_out: Iterable[Path] = ()
+    students: Iterable[str], submissions: list[Submission], chapter: str, left_out: Iterable[Path] = ()
 ) -> dict[str, str]:
     """Of whom there is no notebook of a chapter → the files that may be that student's."""
     matched = _matched(students, submissions)
@@ -84,11 +102,15 @@ def absent(
     return {student: readable("; ".join(files)) for student, files in of.items()}
 
 
-def with_students(students: list[str], submissions: list[Submission]) -> list[Submission]:
-    """The submissions with their students as on the list, where they are on it.
+def with_students(students: dict[str, str], submissions: list[Submission]) -> list[Submission]:
+    """The submissions with their students as on the list, where they are on it, and with what it notes.
 
     Raises:
         ValueError: two submissions of a chapter match one student.
     """
     student_of = {one.file: student for (_, student), one in _matched(students, submissions).items()}
-    return [replace(one, listed=student_of.get(one.file, "")) for one in submissions]
+    listed = [(one, student_of.get(one.file, "")) for one in submissions]
+    return [
+        replace(one, listed=name, note="; ".join(filter(None, [one.note, students.get(name, "")])))
+        for one, name in listed
+    ]

@@ -25,6 +25,11 @@ def is_written(part: str) -> bool:
     return exercise_of(part) == part
 
 
+def is_unseen(grade: Any) -> bool:
+    """Whether an entry of the gradebook is a written answer that nobody has marked, in no version."""
+    return bool(grade.needs_manual_grade and grade.manual_score is None and is_written(grade.name))
+
+
 def part_title(part: str, titles: dict[str, str]) -> str:
     """A part as a student knows it, such as `Exercise 2: Write attention, further checks`."""
     exercise = exercise_of(part)
@@ -50,7 +55,9 @@ def rows(grades: list[Any], names: dict[str, str]) -> list[dict[str, Any]]:
         label = exercise_of(grade.name)
         row = found.setdefault(label, {"title": names.get(label, label), "parts": [], "score": 0.0, "of": 0.0})
         row["parts"].append({"id": grade.name, "words": part_title(grade.name, {label: ""}).lstrip(", ")})
-        row["parts"][-1] |= {"score": float(grade.score or 0), "of": float(grade.max_score)}
+        is_waiting = is_unseen(grade)
+        row["parts"][-1] |= {"score": "–" if is_waiting else f"{grade.score or 0:g}", "of": float(grade.max_score)}
+        row["is_waiting"] = is_waiting
         row["score"] += float(grade.score or 0)
         row["of"] += float(grade.max_score)
     return list(found.values())

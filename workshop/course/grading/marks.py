@@ -1,11 +1,12 @@
-"""From the gradebook to files for course systems: one generic, one for Moodle, one for Canvas."""
+"""From the gradebook to files for course systems: one generic, one for Excel, one for Moodle, one for Canvas."""
 
 import csv
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workshop.course.grading.exercise_parts import exercise_of, is_written, part_title
+from workshop.course.grading.exercise_parts import exercise_of, is_unseen, is_written, part_title
 from workshop.course.grading.submissions import Submission, safe
 
 MOODLE = ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)", "Feedback comments"]
@@ -26,6 +27,8 @@ class Marks:
     error: str = ""
     titles: dict[str, str] = field(default_factory=dict)  # exercise → its number and title
     written: dict[str, str] = field(default_factory=dict)  # written answer → the student's text, for other graders
+    changed: dict[str, str] = field(default_factory=dict)  # check → what a person gave instead, and why
+    unseen: set[str] = field(default_factory=set)  # written answers that nobody has marked, not even in another version
 
     @property
     def total(self) -> float | str:
@@ -53,21 +56,43 @@ class Marks:
         return [name for name in self.waiting if is_written(name)]
 
     @property
+    def notes(self) -> list[str]:
+        """What happened: as the class list or the course system says, while it was graded, and by hand."""
+        note = [self.submission.note] if self.submission.note else []
+        return [*note, *self.events, *(f"{self.title(name)}: {words}" for name, words in self.changed.items())]
+
+    @property
     def comment(self) -> str:
         """One cell for the course system: what is missing, and where to read more."""
         if self.error:
             return NO_MARK
-        less = [name for name in self.outcomes if self.points[name] < self.maximum[name]]
+        less = [name for name in self.outcomes if self.points[name] < self.maximum[name] and name not in self.changed]
         lost = [f"{self.title(name)}: {self.outcomes[name]}" for name in less]
         to_confirm = len(self.waiting) - len(self.unmarked)
         waiting = [f"{len(self.unmarked)} written answers are not marked yet"] if self.unmarked else []
         waiting += [f"{to_confirm} marks by hand of checks are to be confirmed"] if to_confirm else []
-        return "; ".join([*self.events, *waiting, *lost])[:2000]
+        return "; ".join([*self.notes, *waiting, *lost])[:2000]
+
+
+def changed_by_hand(notebook: Any) -> dict[str, str]:
+    """Check → the points that a person gave in its place, with the comment on its exercise as the reason."""
+    reasons = {
+        comment.name: comment.manual_comment.strip().rstrip(".")
+        for comment in notebook.comments
+        if comment.manual_comment
+    }
+    return {
+        grade.name: f"a person gave {grade.manual_score:g} of {grade.max_score:g}, the check had given "
+        f"{grade.auto_score or 0:g}: {reasons.get(exercise_of(grade.name), 'no reason is noted')}"
+        for grade in notebook.grades
+        if not is_written(grade.name) and grade.manual_score not in (None, grade.auto_score or 0)
+    }
 
 
 def marks_of(book: Any, submission: Submission, record: dict[str, Any], titles: dict[str, str]) -> Marks:
     """The points of a submission, as the gradebook has them."""
-    grades = book.find_submission_notebook(submission.chapter, submission.chapter, submission.student).grades
+    notebook = book.find_submission_notebook(submission.chapter, submission.chapter, submission.student)
+    grades = notebook.grades
     return Marks(
         submission,
         {grade.name: float(grade.score or 0) for grade in grades},
@@ -77,18 +102,22 @@ def marks_of(book: Any, submission: Submission, record: dict[str, Any], titles: 
         record["events"],
         record["error"],
         titles,
+        changed=changed_by_hand(notebook),
+        unseen={one.name for one in grades if is_unseen(one)},
     )
 
 
-def of_absent(student: str, left_out: str, like: Marks) -> Marks:
+def of_absent(student: str, left_out: str, like: Marks, note: str = "") -> Marks:
     """No points for who handed in nothing, in the form of another's marks.
 
     Args:
         left_out: what is known of files that may be this student's.
+        note: what the class list says of the student.
     """
     number = student if student.isdecimal() else ""  # in Moodle or in Canvas: each table reads its own
     chapter = like.submission.chapter
-    submission = Submission(Path(), safe(student), chapter, student, moodle=number, canvas=number, listed=student)
+    who = {"moodle": number, "canvas": number, "listed": student, "note": note}
+    submission = Submission(Path(), safe(student), chapter, student, **who)
     events = [f"no notebook; {left_out}" if left_out else "no notebook"]
     return Marks(submission, dict.fromkeys(like.maximum, 0.0), like.maximum, events=events, titles=like.titles)
 
@@ -98,40 +127,50 @@ def cell(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
-def _write(path: Path, rows: list[list[object]]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([[cell(x) if isinstance(x, str) else x for x in row] for row in rows])
+def as_csv(rows: list[list[object]], delimiter: str = ",") -> str:
+    """A table as CSV."""
+    file = io.StringIO(newline="")
+    csv.writer(file, delimiter=delimiter).writerows(
+        [[cell(x) if isinstance(x, str) else x for x in row] for row in rows]
+    )
+    return file.getvalue()
 
 
-def write_generic(path: Path, marks: list[Marks]) -> None:
+def for_excel(rows: list[list[object]]) -> bytes:
+    """A table that Excel opens in columns and with all letters, in any language: UTF-16 with its mark, and tabs."""
+    return as_csv(rows, delimiter="\t").encode("utf-16")
+
+
+def generic(marks: list[Marks]) -> list[list[object]]:
     """Each student in a row: total, each exercise's sum and parts, what is not marked yet, what happened."""
     parts = list(dict.fromkeys(name for one in marks for name in (*one.sums, *one.maximum)))
     parts.sort(key=lambda name: [*marks[0].sums].index(exercise_of(name)))
     head = ["student", "name", "points", "of"]
     rows: list[list[object]] = [[*head, *parts, "not marked yet", "notes"]]
     for one in marks:
-        points = ["" if one.error else (one.sums | one.points).get(part, "") for part in parts]
-        notes = "; ".join([*one.events, *([NO_MARK] if one.error else [])])
+        known = {} if one.error else one.sums | one.points | dict.fromkeys(one.unseen, "")
+        points = [known.get(part, "") for part in parts]
+        notes = "; ".join([*one.notes, *([NO_MARK] if one.error else [])])
         names = [one.submission.student, one.submission.name]
         rows.append([*names, one.total, one.of, *points, " ".join(one.waiting), notes])
-    _write(path, rows)
+    return rows
 
 
-def write_moodle(path: Path, marks: list[Marks]) -> None:
+def moodle(marks: list[Marks]) -> list[list[object]]:
     """Moodle's grading worksheet: Assignment → Submissions → Upload grading worksheet."""
     rows: list[list[object]] = [[*MOODLE]]
     for one in marks:
         identifier = f"Participant {one.submission.moodle}" if one.submission.moodle else one.submission.student
         name = one.submission.name or one.submission.student
         rows.append([identifier, name, one.total, one.of, "", one.comment])
-    _write(path, rows)
+    return rows
 
 
-def write_canvas(path: Path, marks: list[Marks], title: str) -> None:
+def canvas(marks: list[Marks], title: str) -> list[list[object]]:
     """Canvas: Gradebook → Import. Rename the last column to the assignment as your course has it."""
     rows: list[list[object]] = [[*CANVAS, title], ["    Points Possible", "", "", "", marks[0].of]]
     for one in marks:
         name = one.submission.name or one.submission.student
         login = "" if one.submission.canvas else one.submission.student
         rows.append([name, one.submission.canvas, login, "", one.total])
-    _write(path, rows)
+    return rows

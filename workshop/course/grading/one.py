@@ -21,8 +21,9 @@ from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
 from workshop.course import variants
 from workshop.course.grading.course import config, gradebook
 from workshop.course.grading.execute import InSandbox
-from workshop.course.grading.exercise_parts import is_written, rows, titles
+from workshop.course.grading.exercise_parts import is_unseen, is_written, rows, titles
 from workshop.course.grading.feedback import Presentation, markdown
+from workshop.course.grading.marks import changed_by_hand
 from workshop.course.grading.rebuild import Unreadable, ids, mark_unanswered, read, rebuild
 from workshop.course.grading.sandbox import Limits
 from workshop.course.grading.submissions import readable
@@ -161,11 +162,13 @@ def write_feedback(job: Job, events: list[str]) -> None:
     from nbconvert.exporters import HTMLExporter  # pyright: ignore[reportMissingImports]
 
     with gradebook(job.root) as book:
-        grades = book.find_submission_notebook(job.chapter, job.chapter, job.student).grades
+        entry = book.find_submission_notebook(job.chapter, job.chapter, job.student)
+        grades, changed = entry.grades, changed_by_hand(entry)
         unmarked = [grade for grade in grades if grade.needs_manual_grade]
         waiting, to_confirm = (
             sum(grade.max_score for grade in unmarked if is_written(grade.name) == written) for written in (True, False)
         )
+        unseen = [grade.name for grade in grades if is_unseen(grade)]
         exercises = rows(grades, titles(nbformat.read(job.release, 4)))
     settings = config(job.root)
     settings.HTMLExporter.template_name = "feedback"
@@ -179,6 +182,8 @@ def write_feedback(job: Job, events: list[str]) -> None:
         "nbgrader": {**nbgrader, "db_url": settings.CourseDirectory.db_url},
         "events": events,
         "exercises": exercises,
+        "changed": changed,
+        "unseen": unseen,
         "waiting": f"{waiting:g}" if waiting else "",
         "to_confirm": f"{to_confirm:g}" if to_confirm else "",
     }

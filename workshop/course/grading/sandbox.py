@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/alternatives", "/etc/fonts")
 SYSTEM += ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime")
 OWN = (ROOT / "transformer_lib", HERE / "inside.py", HERE / "refusal.py", HERE / "wire.py")
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL")
+KEPT_VARIABLES = ("LANG", "LC_ALL")
 FOLDERS = 4  # all files of a submission together may be so many times as large as one
 HOME = "/tmp/submission"  # there alone: the home folder and the working folder of what runs
 WITHOUT = "GRADING_WITHOUT_SANDBOX"  # a variable that is 1 where there is none; where it is not set, none means failure
@@ -81,6 +81,21 @@ def wall(limits: Limits, python: Path, shown: dict[Path, str], folder: Path | No
     return [*command, "--remount-ro", "/", "--chdir", str(folder or HOME)]
 
 
+def unlisted(walled: list[str], python: Path) -> tuple[list[str], list[int]]:
+    """A command that starts Python behind a wall and names no folder of this machine in the list of processes.
+
+    bubblewrap reads its options from a file; python.parent must be on the path. The second result is that file's
+    descriptor, which the process inherits and its parent closes. Without a wall: Python itself.
+    """
+    if not walled:
+        return [str(python)], []
+    options = os.memfd_create("options")
+    with open(options, "wb", closefd=False) as file:
+        file.write("\0".join(walled[1:]).encode("utf-8", "surrogateescape"))
+    os.lseek(options, 0, os.SEEK_SET)
+    return [walled[0], "--args", str(options), python.name], [options]
+
+
 @functools.cache
 def missing(python: Path) -> str:
     """What bubblewrap lacks here; nothing if it works."""
@@ -116,8 +131,8 @@ def broken(python: Path) -> str:
     needed = "import workshop.course.grading.inside, importlib.util as u; assert u.find_spec('transformer_lib')"
     with tempfile.TemporaryDirectory() as elsewhere:
         done = subprocess.run(
-            [*walled, str(python), "-c", needed], cwd=elsewhere, env=environment(elsewhere), capture_output=True,
-            text=True, check=False, stdin=subprocess.DEVNULL,
+            [*walled, str(python), "-c", needed], cwd=elsewhere, env=environment(elsewhere, python),
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     return done.stderr.strip()[-200:] if done.returncode else ""
 
@@ -157,18 +172,20 @@ class Sandbox:
             for path, place in fonts.items():
                 shutil.copy(path, place)
         shown = fonts | {path: str(path) for path in OWN}
-        command = [*(wall(limits, python, shown) if self.is_walled else []), str(python), "-m"]
+        command, options = unlisted(wall(limits, python, shown) if self.is_walled else [], python)
         self.process = subprocess.Popen(
-            [*command, "workshop.course.grading.inside", str(keep), str(limits.output_kilobytes)],
+            [*command, "-m", "workshop.course.grading.inside", str(keep), str(limits.output_kilobytes)],
             cwd=self.folder.name,
-            env=environment(home),
+            env=environment(home, python),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            pass_fds=[keep],
+            pass_fds=[keep, *options],
             start_new_session=True,
             preexec_fn=lambda: _bound(limits),  # noqa: PLW1509 - the checker has one thread
         )
+        for one in options:
+            os.close(one)
 
     def stop(self, seconds: float = 0) -> None:
         """End every process of it, after a moment in which it may end by itself."""
@@ -180,9 +197,10 @@ class Sandbox:
         self.folder.cleanup()
 
 
-def environment(home: str) -> dict[str, str]:
-    """Few of the grader's variables, and settings without surprises."""
+def environment(home: str, python: Path) -> dict[str, str]:
+    """Few of the grader's variables, this Python first on the path, and settings without surprises."""
     return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | {
+        "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
         "HOME": home,
         "TMPDIR": home,
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",

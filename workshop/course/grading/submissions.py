@@ -48,7 +48,7 @@ class Submission:
     canvas: str = ""  # the user's number in Canvas
     page: str = ""  # what course systems expect in the name of a file that goes back to the student
     listed: str = ""  # the student as on the class list
-    late: str = ""  # LATE_, where Canvas says so
+    note: str = ""  # what the course system or the class list says: late, an extension
 
 
 def readable(text: object) -> str:
@@ -79,7 +79,7 @@ def whose(stem: str, chapters: set[str]) -> dict[str, str]:
     if match := MOODLE.match(stem):
         return {"student": safe(f"{match['name']} {match['user']}"), "name": match["name"], "moodle": match["user"]}
     if match := CANVAS.match(stem):
-        numbers = {"canvas": match["user"], "late": match["late"] or ""}
+        numbers = {"canvas": match["user"], "note": "late, says Canvas" if match["late"] else ""}
         return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], **numbers}
     for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
         # -1, _final: another try
@@ -196,7 +196,7 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
 
 def _remarks(found: list[Submission]) -> list[str]:
     """What the names of files say that a mark does not: handed in late, or perhaps a second file of one student."""
-    lines = [f"{one.student}: handed in late, says Canvas" for one in found if one.late]
+    lines = [f"{one.student}: {one.note}" for one in found if one.note]
     students = {one.student for one in found if not one.name}
     for student in sorted(students):
         first = next((other for other in students if re.match(rf"{re.escape(other)}[_ -]", student)), "")

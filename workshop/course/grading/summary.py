@@ -72,7 +72,7 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: dict[str,
         parts += [f"## No notebook of this chapter: {len(absent)}", nothing]
     lines_of_many, often = changed_by_many(marks)
     happened = [f"- {line}" for line in lines_of_many]
-    happened += [f"- {one.submission.student}: {event}" for one in marks for event in one.events if event not in often]
+    happened += [f"- {one.submission.student}: {event}" for one in marks for event in one.notes if event not in often]
     happened += [f"- {one.submission.student}: THE GRADER FAILED: {one.error[-1500:]}" for one in marks if one.error]
     happened += [f"- {line}" for line in lines]
     if happened:
