@@ -111,8 +111,8 @@ class Check:
         return words, right
 
     def _said(self, answer: Answer) -> tuple[str, bool]:
-        self.names[self.variable] = self._whole(answer)
         try:
+            self.names[self.variable] = self._whole(answer)
             words = str(eval(self.code, self.names))  # the book's own code
         except Exception:  # what a check cannot read, it may fail on in any way
             return "", False

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from workshop.lab.correspondence import ids_in
 
-MODULES = ("attention", "layers", "transformer", "embeddings", "positional_encoding", "masks")
+MODULES = ("attention", "multi_head_attention", "layers", "transformer", "embeddings", "positional_encoding", "masks")
 PASSED_OVER = ("check_", "_check", "record", "watch", "<")  # checks of the input, a recorder, and what has no name
 MASK = ("batch", "heads", "queries", "keys")
 
