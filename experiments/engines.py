@@ -29,7 +29,7 @@ def translated(engine: str, threads: int, beam_size: int, lines: list[str]) -> d
     command = [
         sys.executable,
         "-m",
-        "transformer_lib",
+        "transformer_run",
         "translate",
         NAME,
         "--threads",

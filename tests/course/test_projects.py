@@ -108,7 +108,7 @@ def test_the_key_stays_outside_the_students_folder(tmp_path, monkeypatch):
     key = json.loads((tmp_path / "find_the_bugs-key.json").read_text("utf-8"))
     given = {path: path.read_text("utf-8") for path in (tmp_path / "find_the_bugs").rglob("*") if path.is_file()}
     for bug in key:
-        assert bug["wrong"] in given[tmp_path / "find_the_bugs" / "transformer_lib" / bug["file"]]
+        assert bug["wrong"] in given[tmp_path / "find_the_bugs" / bug["file"]]
     assert not any(path.name in {"defects.py", "defects.toml", "find_the_bugs-key.json"} for path in given)
 
 
@@ -563,7 +563,7 @@ def test_the_rest_is_tried_without_the_bugs_that_are_left(tmp_path, monkeypatch)
 
     def bug_0_is_gone(folder, names, _seconds: float) -> tuple[list[ElementTree.Element], str]:
         library = folder / "transformer_lib"
-        tried.update({bug.name: bug.right in (library / bug.file).read_text("utf-8") for bug in bugs})
+        tried.update({bug.name: bug.right in (folder / bug.file).read_text("utf-8") for bug in bugs})
         tried["theirs"] = (library / "__init__.py").read_text("utf-8").endswith("# theirs\n")
         case = ElementTree.Element("testcase")
         if names == [f"tests/{bug.caught_by}" for bug in bugs if not tried[bug.name]]:

@@ -30,7 +30,7 @@ def secret_lines() -> dict[str, str]:
     pages = [read_page(path) for path in pages_in_order(ROOT)]
     cells = [(page.name, block) for page in pages for block in page.blocks if block.name == "code-cell"]
     public = "\n".join(without_solutions(path.read_text("utf-8")) for path in pages_in_order(ROOT))
-    code = [*(ROOT / "transformer_lib").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    code = [path for name in ("transformer_lib", "transformer_run", "tests") for path in (ROOT / name).rglob("*.py")]
     public += "\n".join(path.read_text("utf-8") for path in code)
     found = {}
     for name, block in ((name, block) for name, block in cells if SECRET & set(tags(block))):
@@ -53,7 +53,7 @@ def shown(page: str) -> str:
 def planted(tmp_path: Path) -> Path:
     """The repository with a mark in every secret cell."""
     root = tmp_path / "planted"
-    for name in ("book", "transformer_lib", "tests", "experiments", "benchmarks", "workshop"):
+    for name in ("book", "transformer_lib", "transformer_run", "tests", "experiments", "benchmarks", "workshop"):
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("vendor", "pretrained", "__pycache__"))
     for path in (path for path in ROOT.iterdir() if path.is_file()):
         shutil.copy(path, root / path.name)
@@ -116,6 +116,6 @@ def test_what_a_wheel_carries_beside_its_code_holds_no_secret() -> None:
     """Its code is public by the definition of a secret; test_release.py says that a wheel carries nothing else."""
     lines = secret_lines()
     assert len(lines) >= 3 * len(chapters())
-    beside = [path for path in (ROOT / "transformer_lib").rglob("*") if path.is_file() and path.suffix != ".py"]
+    beside = [path for path in (ROOT / "transformer_run").rglob("*") if path.is_file() and path.suffix != ".py"]
     for path in [ROOT / "README.md", ROOT / "LICENSE", ROOT / "pyproject.toml", *beside]:
         assert leaked(path.read_bytes().decode("utf-8", "ignore"), lines) == [], path.name

@@ -134,7 +134,7 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
     assert train_together(tmp_path / "undisturbed.txt", 2, *undisturbed) == [0, 0]
 
     generator, metrics, said = random.Random(0), tmp_path / "two" / "metrics.jsonl", tmp_path / "said.txt"
-    launcher = "-m torch.distributed.run --standalone --nproc-per-node 2 --max-restarts 3 -m transformer_lib".split()
+    launcher = "-m torch.distributed.run --standalone --nproc-per-node 2 --max-restarts 3 -m transformer_run".split()
 
     def wait_for(condition):
         deadline = time.monotonic() + 120

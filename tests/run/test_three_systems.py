@@ -83,7 +83,7 @@ def test_every_text_file_names_its_encoding() -> None:
     without = 'path.open()\npath.read_text()\npath.write_text(text)\nopen(name, "w")'
     named = 'path.open("rb")\npath.read_text("utf-8")\nopen(name, "w", encoding="utf-8")'
     assert texts_without_encoding(f"{without}\n{named}") == [1, 2, 3, 4]
-    folders = ("transformer_lib", "workshop", "experiments", "benchmarks")
+    folders = ("transformer_lib", "transformer_run", "workshop", "experiments", "benchmarks")
     files = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]
     found = [f"{file.name}:{line}" for file in files for line in texts_without_encoding(file.read_text("utf-8"))]
     assert len(files) > 100

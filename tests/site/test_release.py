@@ -95,6 +95,7 @@ def test_a_dry_run_packs_what_a_release_publishes(collected: Path) -> None:
         assert archive.testzip() is None
         assert {name.split("/")[0] for name in archive.namelist()} == {
             "transformer_lib",
+            "transformer_run",
             f"executable_transformer-{version}.dist-info",
         }
         assert "transformer_run/pretrained/tatoeba_de_en/model.safetensors" in archive.namelist()

@@ -26,7 +26,7 @@ from workshop.site.versions import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("pyproject.toml", "README.md", "LICENSE", "requirements-lock.txt", "requirements-grading-lock.txt")
-PACKAGES = ("transformer_lib", "workshop")
+PACKAGES = ("transformer_lib", "transformer_run", "workshop")
 # No GPU there: PyTorch without CUDA is a tenth of the download.
 INSTALL = """\
 export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu

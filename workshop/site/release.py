@@ -44,7 +44,8 @@ def build_package(root: Path, out: Path) -> None:
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(root / name, copy)
         ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(root / "transformer_lib", Path(copy, "transformer_lib"), ignore=ignored)
+        for package in ("transformer_lib", "transformer_run"):
+            shutil.copytree(root / package, Path(copy, package), ignore=ignored)
         command = [sys.executable, "-c", BUILD_PACKAGE, str(out.resolve())]
         done = subprocess.run(command, cwd=copy, capture_output=True, text=True, encoding="utf-8", check=False)
     if done.returncode:
