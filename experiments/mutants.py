@@ -43,6 +43,8 @@ JUDGES = {
     "transformer_run/export/portable_tokenizer.py": ["run/test_export.py", "run/test_normalization.py"],
     "transformer_run/export/surgery.py": ["site/test_exported_models.py"],
     "transformer_lib/interop/torch.py": ["run/test_interop.py"],
+    "transformer_run/commands/evaluate.py": ["run/test_cli.py", "run/test_translate.py"],
+    "transformer_run/commands/train.py": ["run/test_cli.py", "run/test_settings.py"],
     "transformer_run/metrics.py": ["run/test_cli.py"],
     "transformer_run/settings.py": ["run/test_cli.py"],
     "transformer_run/whole_files.py": ["run/test_checkpoints.py", "run/test_translator.py"],

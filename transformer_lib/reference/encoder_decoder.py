@@ -85,7 +85,8 @@ def sublayer(name, x, weights, num_heads, norm_order, memory=None, mask=None):
 
 def look(name, query, memory, mask, weights, num_heads):
     """Multi-head attention; the heads' matrices stand side by side."""
-    wide = [weights[f"{name}.{side}_projection.weight"].T for side in ("query", "key", "value")]
+    sides = ("query", "key", "value")
+    wide = [weights[f"{name}.{side}_projection.weight"].T for side in sides]
     w_query, w_key, w_value = (np.split(w, num_heads, axis=1) for w in wide)
     w_output = weights[f"{name}.output_projection.weight"].T
     projections = w_query, w_key, w_value, w_output
