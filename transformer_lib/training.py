@@ -206,8 +206,8 @@ def epochs(
 ) -> Iterator[Batch]:
     """Batches of the pairs without end; the seed gives each epoch its order.
 
-        pairs = [(source_tokenizer.encode(s), target_tokenizer.encode(t)) for s, t in sentences]  # lists of ids
-        batches = epochs(pairs, model.config, TrainingConfig(num_steps=1000))
+        pairs = [(source_ids, target_ids)]  # lists of ids
+        batches = epochs(pairs, model.config, TrainingConfig())
 
     Args:
         model_config: of the model to train, whose pad, start and end ids the

@@ -182,7 +182,7 @@ def test_a_folder_reads_and_writes_no_more_than_learned_positions_allow(to, tmp_
 @pytest.mark.parametrize("to", [("ctranslate2", "--int8"), ("page",)])
 def test_eight_bits_say_what_they_cost(to, young, test_pairs, tmp_path, printed):
     young.save(tmp_path / "young")
-    given = ["--data", *two_files(tmp_path, test_pairs)]
+    given = ["--data", *two_files(tmp_path, test_pairs, ("x.txt", "y.txt"))]
     evaluated = printed("evaluate", tmp_path / "young", *given)
     said = printed("export", tmp_path / "young", tmp_path / "out", "--to", *to, *given)
     whole, rounded = map(float, re.search(r"([\d.]+) in float32, ([\d.]+) in 8 bits", said).groups())
@@ -200,7 +200,7 @@ def test_eight_bits_are_judged_in_the_script_of_the_targets(tmp_path, printed):
         ("four", "这本书很有趣。"),
     ]
     trained_translator(pairs, 100, vocabulary_size=None).save(tmp_path / "zh")
-    given = ["--to", "ctranslate2", "--int8", "--data", *two_files(tmp_path, pairs)]
+    given = ["--to", "ctranslate2", "--int8", "--data", *two_files(tmp_path, pairs, ("x.txt", "y.txt"))]
     assert "100.00 in float32, 100.00 in 8 bits" in printed("export", tmp_path / "zh", tmp_path / "out", *given)
 
 

@@ -25,7 +25,7 @@ from workshop.site.plain_markdown import Plain, whole_book
 ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"(?<!`)(\{[\w:]+\})?(`+)(?!`)(.+?)(?<!`)\2(?!`)", re.DOTALL)
 OPTION = re.compile(r"(?<!\S)--[a-z][\w-]*")
-FILE = re.compile(r"\.(cff|csv|ipynb|json|md|pl|py|tsv|yml|zip)$")
+FILE = re.compile(r"\.(cff|csv|db|ipynb|json|md|pl|py|tsv|yml|zip)$")
 # Page → names that are in none of the places where a name is looked for, and why they may be named.
 ELSEWHERE = {
     "evaluation": {"collections", "lc"},  # a module of Python; part of sacreBLEU's signature

@@ -44,10 +44,16 @@ globalThis.LiveTranslator ??= {};
       .join(" ");
   }
 
-  /** "447" and "12,345" become words; words become plain; any other text stays as it is. */
-  function withNumbersSpelled(text) {
+  /** Digits as words; words made plain. */
+  function spelled(text) {
     const digits = text.normalize("NFKC").trim().replace(/[.!?]+$/, "").replace(/(?<=\d)[,.'’\u00a0\u202f ](?=\d{3}(?!\d))/g, "");
     return /^\d+$/.test(digits) ? englishNumber(Number(digits)) : plainWords(text);
+  }
+
+  /** "447" and "12,345" become words, "Forty-seven" those learned; any other text stays as it is. */
+  function withNumbersSpelled(text) {
+    const words = spelled(text);
+    return words && words.split(" ").every((word) => WORDS.includes(word)) ? words : text;
   }
 
   /** Whether one letter more, one less or another one turns the first word into the second. */
@@ -76,7 +82,7 @@ globalThis.LiveTranslator ??= {};
     if (/^\s*[-−–]\s*\d|^\s*minus\b/i.test(text)) {
       throw new RangeError(`No number below zero was learned: ${RANGE}`);
     }
-    const words = withNumbersSpelled(text).split(" ").filter(Boolean);
+    const words = spelled(text).split(" ").filter(Boolean);
     if (!words.length) {
       throw new RangeError("There is no number yet. Try forty-seven, or 47.");
     }
