@@ -1,5 +1,6 @@
 """The settings of a training run, and the forms in which they are given."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -16,7 +17,7 @@ from transformer_lib.config import (
 )
 from transformer_lib.data.corpora import CORPORA, check_corpus
 from transformer_lib.data.tokenizers import USUAL_SIZE, TokenizerKind
-from transformer_lib.weight_files import check_regular, parsed, sealed, unsealed
+from transformer_lib.weight_files import check_regular, parsed
 
 from .precision import Precision
 from .whole_files import write_file
@@ -121,8 +122,10 @@ class RunConfig:
         return changed
 
     def write(self, folder: Path) -> None:
-        """Write training.json, whole or not at all, with its format and a digest of itself."""
-        write_file(folder / RUN_CONFIG, sealed({"format": FORMAT, **asdict(self)}, True))
+        """Write training.json, whole or not at all, with its format and a digest of each setting."""
+        settings = asdict(self)
+        text = json.dumps({"format": FORMAT, **settings, "digests": digests(settings)})
+        write_file(folder / RUN_CONFIG, text)
 
     @classmethod
     def read(cls, folder: Path) -> "RunConfig":
@@ -130,24 +133,25 @@ class RunConfig:
 
         Raises:
             FileNotFoundError: there is none.
-            ValueError: it is truncated, altered or of a newer version; the message names a setting that is unknown.
+            ValueError: it is truncated, altered or of another version; the message names the settings that are unknown
+                or no longer what the run wrote.
         """
         path = folder / RUN_CONFIG
         try:
             check_regular(path)
-            text = path.read_text("utf-8")
-            content = parsed(text)
-            if content.get("format", FORMAT) != FORMAT:
-                raise ValueError(f"format = {content['format']!r}, and this library reads {FORMAT}")
-            if unknown := content.keys() - {"format", "sha256", *(f.name for f in fields(cls))}:
+            content = parsed(path.read_text("utf-8"))
+            if (its_format := content.pop("format", None)) != FORMAT:
+                raise ValueError(f"format = {its_format!r}, and this library reads {FORMAT}: use the one that wrote it")
+            written = content.pop("digests", {})
+            if unknown := content.keys() - {f.name for f in fields(cls)}:
                 raise ValueError(f"it has {', '.join(sorted(unknown))}, which this library does not know")
+            found = digests(content)
+            if changed := sorted(key for key in found.keys() | written.keys() if found.get(key) != written.get(key)):
+                raise ValueError(f"{', '.join(changed)}: not what the run wrote; put the old value back")
             content["training"] = config_from_dict(TrainingConfig, content["training"])
-            config = cls(**{name: value for name, value in content.items() if name not in ("format", "sha256")})
-            if {"format", "sha256"} & content.keys():  # without them it was written before there were digests
-                unsealed(text)
-            return config
+            return cls(**content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} is truncated, altered or of a newer version: {error!r}") from error
+            raise ValueError(f"{path} is truncated, altered or of another version: {error!r}") from error
 
     def _flat(self) -> dict[str, Any]:
         # Every setting by its name, those of the model and of the training too, given or not.
@@ -158,6 +162,14 @@ class RunConfig:
         own["data"] = self.data if isinstance(self.data, str) else "own files"
         defaults = {f.name: f.default for f in fields(TransformerConfig) if f.name not in FIXED_BY_TOKENIZER}
         return own | defaults | dict(self.model) | asdict(self.training)
+
+
+def digests(settings: Mapping[str, Any]) -> dict[str, str]:
+    """A digest of each setting by its name, of the model and of the training each field's."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+    return {name: hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16] for name, value in flat.items()}
 
 
 def named_model(given: Sequence[str]) -> dict[str, Any]:

@@ -20,11 +20,11 @@ from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
-from transformer_lib.weight_files import read_checkpoint, sealed
+from transformer_lib.weight_files import read_checkpoint
 from transformer_run import Translator, cli, preparation, training_run, update
 from transformer_run.commands import evaluate, train
 from transformer_run.commands.train import run_config
-from transformer_run.settings import RunConfig
+from transformer_run.settings import RunConfig, digests
 from transformer_run.training_run import Run
 from transformer_run.translator import progress_bar
 from transformer_run.whole_files import PART
@@ -180,8 +180,9 @@ def test_a_pipe_in_the_folder_of_a_run_is_not_waited_for(translator, tmp_path, c
 def test_a_folder_names_no_corpus_by_its_path(translator, tmp_path, refused):
     shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
     settings = json.loads((tmp_path / "training.json").read_text("utf-8"))
-    del settings["sha256"]
-    (tmp_path / "training.json").write_text(sealed(settings | {"data": "../../etc/passwd"}), "utf-8")
+    settings |= {"data": "../../etc/passwd"}
+    own = {name: value for name, value in settings.items() if name not in ("format", "digests")}
+    (tmp_path / "training.json").write_text(json.dumps(settings | {"digests": digests(own)}), "utf-8")
     assert "../../etc/passwd" in refused("evaluate", tmp_path)
 
 
@@ -414,7 +415,7 @@ def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp
     ("name", "content", "message"),
     [
         *(("translator.json", content, "translator.json") for content in (b"", b"{}", b"[]", b'"\xff"', None)),
-        ("training.json", b'{"keep_last": 0, "training": {}}', "keep_last"),
+        ("training.json", b'{"keep_last": 0, "training": {}}', "format"),
         *(
             ("training.json", content, "training.json")
             for content in (b"{}", b'{"training": 5}', b'{"training": {}, "model": 5}', b"[" * 200_000)
