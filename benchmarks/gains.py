@@ -42,6 +42,7 @@ from benchmarks.work import (
 from benchmarks.worker import THREADS, threads_of
 from transformer_lib import Transformer, fast
 from transformer_lib.training import adam, train
+from transformer_run.update import Update
 
 
 def library_adam(model: nn.Module) -> torch.optim.Optimizer:
@@ -107,7 +108,8 @@ class Run(Peer):
         torch.manual_seed(work.seed)
         super().__init__(work.shape, bf16=loop.bf16)
         self.loop, self.done, self.losses = loop, 0, []
-        self.steps = train(self.model, loop.optimizer(self.model), self._fed(), training_config(loop.bf16))
+        update = Update(self.model, "bf16" if loop.bf16 else "fp32")
+        self.steps = train(self.model, loop.optimizer(self.model), self._fed(), training_config(), update=update)
 
     def step(self, batches: list[PaddedBatch]) -> float:
         """Seconds of the next step."""
