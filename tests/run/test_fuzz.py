@@ -1,4 +1,4 @@
-"""Ten thousand odd lines go into `translate`; as many come out. (A zero byte ends it: test_text_files.py.)"""
+"""Ten thousand odd lines go into `translate`; as many come out. (A zero byte ends it: test_translate.py.)"""
 
 import random
 import subprocess
