@@ -2,8 +2,9 @@
 
 The rest of the work is in book_answers.py (questions that the page answers), book_charts.py (charts and pictures),
 book_places.py (what runs in the browser), book_head.py (what others say of a page), book_report.py (links to the forms
-for a report), book_outputs.py (what cells print), book_languages.py (German words), book_files.py (files beside the
-pages), book_weight.py (what a page weighs) and book_pages.py (the finished HTML).
+for a report), book_outputs.py (what cells print), book_languages.py (German words), book_names.py (tests and names
+of a package), book_files.py (files beside the pages), book_weight.py (what a page weighs) and book_pages.py (the
+finished HTML).
 """
 
 import re
@@ -27,6 +28,7 @@ from workshop.site import (
     book_folds,
     book_head,
     book_languages,
+    book_names,
     book_outputs,
     book_pages,
     book_places,
@@ -174,6 +176,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_directive(name, Table)
     app.add_directive("task", Task)
     app.add_directive("rubric", Rubric, override=True)
+    for name in book_names.FILES:
+        app.add_role(name, book_names.Named())
     for name in book_places.PLACES:
         app.add_directive(name, book_places.Live)
     app.add_directive("answers", book_answers.Answers)

@@ -18,7 +18,7 @@ from typing import Any
 
 from sphinx.directives.code import LiteralIncludeReader
 
-from workshop.site import tables, teaching_plan
+from workshop.site import book_names, tables, teaching_plan
 from workshop.site.address import Address, configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
 from workshop.site.myst_blocks import Block, PageError, blocks
@@ -134,6 +134,11 @@ class Plain:
             return self.citations(content, name == "cite:t", line)
         if name == "numref":
             return self.number(content, line)
+        if name in book_names.FILES:
+            try:
+                return book_names.markdown(name, content, self.root)
+            except ValueError as error:
+                raise self.error(line, str(error)) from None
         raise self.error(line, f"unknown role {{{name}}}")
 
     def citations(self, keys: str, textual: bool, line: int) -> str:
