@@ -1,10 +1,10 @@
-"""Run every page of the book with its seeds moved, and list the assertions that fail.
+"""Run pages of the book with their seeds moved, and list the assertions that fail.
 
-    python experiments/other_seeds.py                      moved by 1, 2, 3, 4 and 5; written down
+    python experiments/other_seeds.py                                       all pages, moved by 1, 2, 3, 4 and 5
     python experiments/other_seeds.py --moved 11 --pages "attention layers"
+    python experiments/other_seeds.py --record                              and write down what was run, each time
 
-One page at a time, each in a process of its own; all pages take about as long as `make book`. Fewer pages than all
-are a trial: they are printed and not written down.
+One page at a time, each in a process of its own; all pages take about as long as `make book`.
 """
 
 import argparse
@@ -41,25 +41,27 @@ def moved(pages: list[Path], by: int) -> dict[str, Any]:
             if found := pool.submit(page_run, path, by).result():
                 failed[path.stem] = found
             print(f"moved by {by}, {path.stem}: {len(found)} fail", *found, sep="\n    ", flush=True)
-    return {"moved_by": by, "failed": failed, "seconds": round(time.monotonic() - started)}
+    names = [path.stem for path in pages]
+    return {"moved_by": by, "pages": names, "failed": failed, "seconds": round(time.monotonic() - started)}
 
 
 def main() -> None:
-    """Run what the command line asks for."""
-    every = [path for path in pages_in_order(ROOT) if CODE in path.read_text("utf-8")]
+    """Run what the command line asks for; status 1 if an assertion fails."""
+    every = {path.stem: path for path in pages_in_order(ROOT) if CODE in path.read_text("utf-8")}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--moved", default="1 2 3 4 5", help="by how much, for each time; default: %(default)s")
-    parser.add_argument("--pages", default="", help="default: all that have code")
+    parser.add_argument("--pages", default=" ".join(every), help="default: all that have code")
+    parser.add_argument("--record", action="store_true", help="write experiments/results/other_seeds.json")
     arguments = parser.parse_args()
-    started, wanted = time.monotonic(), arguments.pages.split()
-    if unknown := {*wanted} - {path.stem for path in every}:
-        parser.error(f"no page with code named {', '.join(sorted(unknown))}")
-    pages = [path for path in every if not wanted or path.stem in wanted]
-    runs = [moved(pages, int(by)) for by in arguments.moved.split()]
-    if not wanted:
-        what = "the pages of the book with every literal seed moved: the assertions that fail"
-        result = {"what": what, "pages": [path.stem for path in pages], "runs": runs}
-        write_result("other_seeds", result | provenance(0, time.monotonic() - started))
+    if unknown := set(arguments.pages.split()) - every.keys():
+        parser.error(f"no page with code is named {', '.join(sorted(unknown))}; there are: {', '.join(every)}")
+    what = "pages of the book with every literal seed moved: the assertions that fail"
+    started, runs = time.monotonic(), []
+    for by in arguments.moved.split():
+        runs.append(moved([every[name] for name in arguments.pages.split()], int(by)))
+        if arguments.record:
+            origin = provenance(0, time.monotonic() - started)
+            write_result("other_seeds", {"what": what, "pages_with_code": [*every], "runs": runs} | origin)
     sys.exit(any(run["failed"] for run in runs))
 
 
