@@ -328,12 +328,13 @@ ready_made = getattr(importlib.import_module("torch.nn." + "functional"), "scale
 @pytest.mark.deep
 def test_ready_made_attention_by_another_name_refuses_and_withholds_the_points(tmp_path):
     solved(tmp_path)
-    file = tmp_path / "my_transformer" / "attention.py"
-    source = file.read_text("utf-8").replace("scaled_dot_product_attention(*arrays)[0]", "ready_made(*arrays)")
+    file = tmp_path / "my_transformer" / "fast.py"
+    called = "scaled_dot_product_attention(query, key, value, mask)[0]"
+    source = file.read_text("utf-8").replace(called, "ready_made(query, key, value, mask)")
     file.write_text(DISGUISED + source, "utf-8")
     marked = grade_projects.grade_build(tmp_path, 60)
     assert sum(marked.points.values()) == 0
-    assert re.search(r"my_transformer/attention\.py:\d+ scaled_dot_product_attention", marked.remark)
+    assert re.search(r"my_transformer/fast\.py:\d+ scaled_dot_product_attention", marked.remark)
     called = float(re.match(r"\d+", marked.remark)[0])
     assert called < sum(grade_projects.worth().values()), "a test that calls it fails by itself, too"
 
