@@ -145,12 +145,9 @@ def digest(tensors: Mapping[str, Tensor]) -> str:
     return sha256.hexdigest()
 
 
-def sealed(content: Mapping[str, Any], ensure_ascii: bool = False) -> str:
-    """The content as JSON with a digest of itself; the same content gives the same text.
-
-    ASCII alone also holds names of files that are no UTF-8.
-    """
-    form: dict[str, Any] = {"ensure_ascii": ensure_ascii, "separators": (",", ":")}
+def sealed(content: Mapping[str, Any]) -> str:
+    """The content as JSON with a digest of itself; the same content gives the same text."""
+    form: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
     text = json.dumps(content, **form)
     return json.dumps({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}, **form)
 
@@ -159,7 +156,7 @@ def unsealed(text: str) -> dict[str, Any]:
     """The content of what `sealed` wrote. Raises ValueError for any other text."""
     content = parsed(text)
     content.pop("sha256", None)
-    if sealed(content, text.isascii()) != text:
+    if sealed(content) != text:
         raise ValueError("the content is not what its digest says")
     return content
 

@@ -40,7 +40,9 @@ def file_of_name(root: Path, name: str) -> tuple[str, str]:
         raise ValueError(f"no module {module_name!r}, in which {name!r} should be") from None
     if not hasattr(module, attribute):
         raise ValueError(f"no {attribute!r} in {module_name}")
-    return attribute, Path(*Path(inspect.getfile(module)).parts[-len(module_name.split(".")) :]).as_posix()
+    package = importlib.import_module(module_name.partition(".")[0])
+    checkout = Path(inspect.getfile(package)).parents[1]  # `root` may be a copy of the book
+    return attribute, Path(inspect.getfile(module)).relative_to(checkout).as_posix()
 
 
 FILES = {"test": file_of_test, "lib": file_of_name}
