@@ -101,7 +101,7 @@
       stop();
       output.textContent = "…"; // what stood there is the answer to another number
       const size = (Number(place.dataset.bytes) / 1e6).toFixed(1);
-      find(".first-fetch").textContent = `Above 99 a model computes it here: load ${size} MB`;
+      find(".first-fetch").textContent = `Above 99 a larger model answers: load ${size} MB`;
       return;
     }
     const found = number < hundred.length ? recorded(hundred[number]) : await computed(LiveTranslator.englishNumber(number));

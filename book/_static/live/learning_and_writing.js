@@ -15,7 +15,7 @@
     find(".pair-back").disabled = count === 0;
     find(".pair-step").textContent = count === rows.length ? "Write it again" : "Write the next word";
     const word = rows[count - 1]?.querySelector("b").textContent;
-    find(".pair-status").textContent = isAsked && word ? `It writes ${word}, and reads it in the next row.` : "";
+    find(".pair-status").textContent = isAsked && word ? `It writes ${word}, and ${count < rows.length ? "reads it in the next row" : "stops"}.` : "";
   }
 
   find(".pair-step").addEventListener("click", () => {
