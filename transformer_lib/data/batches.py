@@ -40,8 +40,9 @@ class Batch:
 def pad_rows(rows: Sequence[Ids], pad_id: int) -> Tensor:
     """One int64 array of the rows, each filled up with padding at its end."""
     width = max(len(row) for row in rows)
+    padded = [row + [pad_id] * (width - len(row)) for row in rows]
     # NumPy reads lists several times as fast as torch.tensor does.
-    return torch.from_numpy(np.array([row + [pad_id] * (width - len(row)) for row in rows]))
+    return torch.from_numpy(np.array(padded))
 
 
 def make_batch(
