@@ -87,7 +87,6 @@ def prepare(folder: Path, _skip: int) -> dict[str, Any]:
     corpus = read_corpus(config)
     times.append(clock())
     translator = new_translator(config, corpus)
-    translator.describe(folder)
     times.append(clock())
     found = encode_once(folder, translator, corpus)
     times.append(clock())

@@ -331,7 +331,7 @@ def _arguments(task: Task) -> list[str]:
 def _training_summary(task: Task) -> dict[str, Any]:
     """What metrics.jsonl holds, in windows of some steps; the cost of a step; where the run comes from."""
     lines = task.metrics()
-    translator = Translator.untrained(task.folder)
+    translator = Translator.load(task.folder)
     windows = [lines[start : start + WINDOW] for start in range(0, len(lines), WINDOW)]
     speeds = [sum(s["target_tokens"] for s in window) / sum(s["seconds"] for s in window) for window in windows]
     trained = json.loads((task.folder / "trained.json").read_text("utf-8"))

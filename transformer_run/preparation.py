@@ -15,13 +15,13 @@ from transformer_lib.data.text_files import Pair, TextPairs
 from transformer_lib.data.tokenizers import SPECIALS, UNK_ID, WordTokenizer, train_tokenizer
 from transformer_lib.transformer import Transformer
 
+from .checkpoints import whole
 from .encoded_pairs import EncodedPairs
 from .own_corpus import Corpus, Limits, Sides
 from .settings import RunConfig
-from .translator import DESCRIPTION, Translator, progress_bar
-from .whole_files import whole
+from .translator import Translator, progress_bar
 
-ENCODED, SEAL = "encoded", "seal.json"  # in the folder of a run: the ids of its training pairs; and what they are of
+ENCODED, SEAL = "encoded", "sha256"  # in the folder of a run: the ids of its training pairs; and their digest
 
 
 def read_corpus(config: RunConfig) -> Corpus:
@@ -81,8 +81,7 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
         ValueError: what has the name of their folder is something else.
     """
     path, config = folder / ENCODED, translator.model.config
-    text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
-    of = hashlib.sha256(text.encode()).hexdigest()
+    of = pairs.digest + json.dumps(translator.described())
     if not (path / SEAL).is_file() or (path / SEAL).read_bytes() != _seal(path, of):
         if path.exists() and not (path / SEAL).exists():
             raise ValueError(f"{path} holds no pairs of a run; move it away, or name another folder for the run")
@@ -95,12 +94,12 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
 
 
 def _seal(folder: Path, of: str) -> bytes:
-    """The digest of what was encoded, and the sha256 of each array, as JSON."""
-    seal = {"of": of}
+    """One digest of what was encoded and of its arrays."""
+    sha256 = hashlib.sha256(of.encode())
     for path in sorted(path for path in folder.glob("*.npy") if path.is_file()):  # a pipe would never end
         with path.open("rb") as file:
-            seal[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return json.dumps(seal).encode()
+            sha256.update(hashlib.file_digest(file, "sha256").digest())
+    return sha256.hexdigest().encode()
 
 
 def check_token_counts(

@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-import json
 import os
 import re
 import shutil
@@ -193,8 +192,8 @@ def trained(numbers, tmp_path_factory):
 @pytest.mark.slow
 def test_two_files_become_a_translator(trained, numbers, tmp_path, capsys, stdin, refused, printed):
     few = [written(tmp_path, file.name, file.read_text("utf-8").splitlines()[:20]) for file in numbers]
-    described = json.loads((trained / "translator.json").read_text("utf-8"))
-    assert (described["source"], described["target"]) == ("fr", "x-roman")
+    found = Translator.load(trained)
+    assert (found.source, found.target) == ("fr", "x-roman")
     assert RunConfig.read(trained).data == [str(file) for file in numbers]
     stdin(b"eins\nzwei\n")
     assert run("translate", trained) == 0
