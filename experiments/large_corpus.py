@@ -28,8 +28,7 @@ import torch
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data.batches import Batch, batch_plan
 from transformer_lib.training import epochs
-from transformer_run.encoded_pairs import EncodedPairs
-from transformer_run.preparation import ENCODED, encode_once, new_translator, read_corpus
+from transformer_run.preparation import ENCODED, EncodedPairs, encode_once, new_translator, read_corpus
 from transformer_run.settings import RunConfig
 from workshop.lab.provenance import ROOT, provenance, write_result
 

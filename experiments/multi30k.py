@@ -35,9 +35,9 @@ from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_run import cli
-from transformer_run.precision import chosen_precision
 from transformer_run.settings import OF_THE_UPDATE, assignments
 from transformer_run.translator import Translator
+from transformer_run.update import chosen_precision
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
 from workshop.lab.provenance import RESULTS, provenance, write_result

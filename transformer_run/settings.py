@@ -20,7 +20,7 @@ from transformer_lib.data.tokenizers import USUAL_SIZE, TokenizerKind
 from transformer_lib.weight_files import check_regular, parsed
 
 from .checkpoints import write_file
-from .precision import Precision
+from .update import Precision
 
 FOLDER_FIRST = "The run's folder stands before --data"
 RUN_CONFIG = "training.json"  # in the folder of a run

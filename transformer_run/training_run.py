@@ -22,14 +22,21 @@ from transformer_lib.transformer import count_parameters
 
 from .checkpoints import CHECKPOINTS, RunCheckpoints, load_checkpoint, save_checkpoint, step_of
 from .distributed import broadcast, processes
-from .encoded_pairs import EncodedPairs
 from .metrics import Metrics
 from .own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus
-from .precision import chosen_precision, gradient_scaler
-from .preparation import ENCODED, check_token_counts, encode_once, heads, lacking, new_translator, read_corpus
+from .preparation import (
+    ENCODED,
+    EncodedPairs,
+    check_token_counts,
+    encode_once,
+    heads,
+    lacking,
+    new_translator,
+    read_corpus,
+)
 from .settings import RunConfig
 from .translator import MODEL, Translator, progress_bar, run_checkpoints
-from .update import Update
+from .update import Update, chosen_precision, gradient_scaler
 
 LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
 LARGE = 20_000_000  # parameters; a processor takes days to train as many

@@ -18,8 +18,8 @@ from transformer_lib.data.normalization import normalized
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.text_files import TextPairs
 from transformer_run import Translator
-from transformer_run.encoded_pairs import EncodedPairs
 from transformer_run.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, letters
+from transformer_run.preparation import EncodedPairs
 from transformer_run.settings import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]

@@ -6,9 +6,9 @@ from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.data import SubwordTokenizer
 from transformer_lib.interop import to_marian
 from transformer_run import Translator, preparation
-from transformer_run.encoded_pairs import EncodedPairs
 from transformer_run.preparation import (
     ENCODED,
+    EncodedPairs,
     check_token_counts,
     encode_once,
     heads,
