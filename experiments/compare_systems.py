@@ -51,7 +51,7 @@ class Comparison(NamedTuple):
 def paired_bootstrap(first: list[str], second: list[str], references: list[str], draws: int = DRAWS) -> Comparison:
     """BLEU of two systems on the same draws of sentences with repetition, by sacreBLEU, with its fixed seed."""
     metrics = {"BLEU": import_sacrebleu().BLEU()}
-    systems = [("first", first), ("second", second)]
+    systems: Any = [("first", first), ("second", second)]
     test: Any = PairedTest(systems, metrics, [references], test_type="bs", n_samples=draws)
     one, other = test()[1]["BLEU"]
     difference = other.score - one.score
