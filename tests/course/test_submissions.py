@@ -501,6 +501,8 @@ def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
     bob.outcomes["ex-f-hidden"] = "off by -1e-5"
     text = report("attention", [marks(), bob], ["x.txt: left out"])
     assert "| ex-f-hidden | 0 | 2 |" in text
+    bob.points["ex-f-check"] = 0.0
+    assert "least 0, middle 0.5, most 1, of 2" in report("attention", [marks(), bob], []), "the mean of the middle two"
     assert "2 ×: off by …" in text
     assert "x.txt" in text
 

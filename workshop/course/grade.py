@@ -203,7 +203,7 @@ def written_out(
     for name, found in by_chapter.items():
         absent = None if students is None else class_list.absent(students, found, name, left_out)
         if absent:
-            print(f"{name}: of the class without a notebook: {len(absent)}. The report has the names.")
+            print(f"{name}: no notebook of some of the class ({len(absent)}). The report has the names.")
         gone = the_course.gone(name, {one.student for one in found})
         for line in gone:
             print(line)
