@@ -195,6 +195,8 @@ def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers(
     text = assignment_papers.rubric(page, plain, exercises)
     assert halves["ex-attention-design"]["answer"] in text
     assert "## Exercise 5 (" in text
+    assert "1 point for the check" in text
+    assert not re.search(r"\b1 (points|exercises)\b", text)
     assert " in the book): " in text
 
 
