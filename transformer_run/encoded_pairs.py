@@ -26,8 +26,11 @@ class EncodedPairs(Sequence[tuple[Ids, Ids]]):
     """
 
     def __init__(self, folder: Path):
-        self._ids = [np.load(folder / f"{side}_ids.npy", mmap_mode="r") for side in SIDES]
-        self._starts = [np.load(folder / f"{side}_starts.npy", mmap_mode="r") for side in SIDES]
+        # A memoryview gives a sentence several times as fast as the array does.
+        self._ids, self._starts = (
+            [memoryview(np.load(folder / f"{side}_{part}.npy", mmap_mode="r")) for side in SIDES]
+            for part in ("ids", "starts")
+        )
 
     @property
     def lengths(self) -> np.ndarray:
@@ -37,7 +40,7 @@ class EncodedPairs(Sequence[tuple[Ids, Ids]]):
     def __len__(self) -> int:
         return len(self._starts[0]) - 1
 
-    def __getitem__(self, i):
+    def __getitem__(self, i):  # pyright: ignore[reportIncompatibleMethodOverride]
         """The ids of pair i; lists, as a tokenizer gives them."""
         if not 0 <= i < len(self):
             raise IndexError(f"pair {i} of {len(self)}")

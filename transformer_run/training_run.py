@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
-from transformer_lib.data.batches import in_background, token_batches
+from transformer_lib.data.batches import token_batches
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import DIVERGED, StepRecord, adam, epochs, seeded, train
 from transformer_lib.transformer import count_parameters
@@ -148,7 +148,7 @@ class Run:
         stop_at = time.monotonic() + (math.inf if minutes is None else minutes * 60)
         if broadcast(self._patience_is_over(), self.device):  # it was killed after it stopped early
             return
-        batches = in_background(epochs(self.train_ids, self.model.config, training, done * training.accumulate))
+        batches = epochs(self.train_ids, self.model.config, training, done * training.accumulate)
         config = self.config
         update = Update(self.model, config.precision, config.r_drop, config.compile, self.scaler)
         for record in train(self.model, self.optimizer, batches, training, done, update):

@@ -56,6 +56,17 @@ def test_a_link_to_a_page_shows_its_picture(site: Path, name: str) -> None:
     assert picture.stat().st_size <= 60_000
 
 
+def test_a_link_to_a_file_of_the_repository_finds_it(site: Path) -> None:
+    start = re.escape(configured().blob(""))
+    linked = {
+        (name, file)
+        for name in [*CHAPTERS, *API]
+        for file in re.findall(rf'href="{start}([^"#]+)', (site / name).read_text("utf-8"))
+    }
+    assert len(linked) > 50
+    assert [(name, file) for name, file in sorted(linked) if not (ROOT / file).exists()] == []
+
+
 def test_the_sitemap_lists_every_page(site: Path) -> None:
     tree = xml.etree.ElementTree.parse(site / "sitemap.xml")
     addresses = [place.text for place in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]

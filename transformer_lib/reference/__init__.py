@@ -12,11 +12,11 @@ from .decoding import beam_search, every_sentence, greedy_search, length_penalty
 from .embeddings import embedding, logits
 from .encoder_decoder import transformer
 from .evaluation import bleu, count_ngrams, perplexity
-from .gpu_training import forward_multiply_adds, matrix_product
+from .gpu_training import forward_flops
 from .label_smoothing import label_smoothing_loss
 from .layers import feed_forward, layer_norm
 from .learning_rate import learning_rate
-from .many_gpus import matrix_products, ring_all_reduce
+from .many_gpus import ring_all_reduce
 from .masks import causal_mask
 from .multi_head_attention import multi_head_attention
 from .parsing import tree_tokens
@@ -45,7 +45,7 @@ __all__ = [
     "every_sentence",
     "faults_of_pairs",
     "feed_forward",
-    "forward_multiply_adds",
+    "forward_flops",
     "greedy_search",
     "in_turns",
     "join",
@@ -56,8 +56,6 @@ __all__ = [
     "length_penalty",
     "letters_of",
     "logits",
-    "matrix_product",
-    "matrix_products",
     "maximum_path_length",
     "multi_head_attention",
     "multi_head_attention_without",
