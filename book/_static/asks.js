@@ -1,4 +1,4 @@
-/* A question before a showing is answered by one press; by keyboard, where each arrow is a choice, by Enter. */
+/* A choice before a showing is answered by one press; by keyboard, where each arrow is a choice, by Enter. */
 "use strict";
 
 for (const form of document.querySelectorAll("form.answer.ask")) {
@@ -13,9 +13,13 @@ for (const form of document.querySelectorAll("form.answer.ask")) {
       form.requestSubmit();
     }
   });
-  form.addEventListener("change", () => {
-    form.classList.toggle("ask-pressed", isPressed);
-    if (isPressed) {
+  form.querySelector(".ask-show").addEventListener("click", () => {
+    form.querySelector(".answer-remark").textContent = form.nextElementSibling.querySelector("p").textContent;
+  });
+  form.addEventListener("change", (event) => {
+    const isChosen = isPressed && event.target.matches("input[type=radio]");
+    form.classList.toggle("ask-pressed", isChosen);
+    if (isChosen) {
       form.requestSubmit();
     }
   });

@@ -162,15 +162,15 @@
     }
     const found = good.map((values) => judged(question, values));
     const said = found.find((one) => one?.right) ?? found[0];
-    if (said) return said;
+    if (said?.right) return said;
     const slacks = texts.map((text, i) => (isWhole ? 0 : rounding(text, question.labels[i])));
-    return { words: good.some((values) => isRounded(question, values, slacks)) ? ROUNDED : AGAIN };
+    return good.some((values) => isRounded(question, values, slacks)) ? { words: ROUNDED } : said ?? { words: AGAIN };
   }
 
   // ── The forms of the page ──
 
   const forms = [...document.querySelectorAll("form.answer")];
-  const labels = forms.map((form) => form.dataset.question);
+  const labels = forms.filter((form) => !form.matches(".ask")).map((form) => form.dataset.question);
 
   function count() {
     const link = document.createElement("a");

@@ -1,4 +1,4 @@
-"""What the first pages show at once is what the recorded model does; the questions before a showing are whole."""
+"""What the first pages show at once is what the recorded model does."""
 
 import json
 import re
@@ -7,9 +7,7 @@ import pytest
 import torch
 
 from transformer_lib.data import english_number, german_number
-from workshop.site import book_asks, book_first, book_stops, record_hundred
-from workshop.site.choices import choices_of
-from workshop.site.plain_markdown import whole_book
+from workshop.site import book_first, book_stops, record_hundred
 from workshop.site.training_task import PAIRS
 
 RECORD = json.loads(record_hundred.PATH.read_text("utf-8"))
@@ -102,11 +100,6 @@ def test_the_first_answer_stands_in_the_page_without_scripts() -> None:
     assert len(json.dumps(RECORD["numbers"], separators=(",", ":"))) < 12_000
 
 
-def questions() -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
-    blocks = [block for plain in whole_book().values() for block in plain.page.blocks if block.name == "ask"]
-    return [(str(block.options["name"]), block.argument, choices_of(block.body)) for block in blocks]
-
-
 def test_the_twenty_minutes_are_short() -> None:
     text = (record_hundred.PATH.parents[2] / "twenty_minutes.md").read_text("utf-8")
     words = re.sub(r"\]\([^)]*\)|^:.*$|^`{3}.*$", " ", text, flags=re.MULTILINE).split()
@@ -123,30 +116,3 @@ def test_the_front_page_names_the_hours_that_the_chapters_take() -> None:
     hours = int(re.findall(r"(\d+) hours to read, as many for the exercises", text)[0])
     assert abs(reading - hours) <= 1.5
     assert abs(exercises - hours) <= 1.5
-
-
-def test_every_question_remarks_on_every_answer() -> None:
-    found = questions()
-    assert len(found) >= 10
-    assert len({name for name, _, _ in found}) == len(found)
-    for name, question, choices in found:
-        assert question.endswith("?"), name
-        remarks = [remark for _, remark, _ in choices]
-        assert len(set(remarks)) == len(remarks) > 1, name
-        assert all(len(remark) > 20 for remark in remarks), name
-
-
-def test_a_question_has_a_form_and_a_fold() -> None:
-    text = book_asks.ask_html("one", "Which?", [("this", "Not this one.", False), ("that", "Yes, that.", True)])
-    assert text.count('type="radio"') == 2
-    assert "<legend>Which?</legend>" in text
-    assert "<summary>Which? <i>(this, that)</i></summary>\n<p><b>that.</b> Yes, that.</p>" in text
-
-
-@pytest.mark.parametrize(
-    ("lines", "word"),
-    [(["- [x] this | Yes.", "that"], "each line"), (["- [ ] this | No."], "exactly one"), ([], "exactly one")],
-)
-def test_a_question_that_cannot_be_judged_is_refused(lines: list[str], word: str) -> None:
-    with pytest.raises(ValueError, match=word):
-        choices_of(lines)

@@ -179,7 +179,7 @@ def test_what_it_cannot_learn_from_it_says(bench: Page, field: str, typed: str, 
 def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origins: dict[str, str]) -> None:
     with visited(context, origins["file"], "common_mistakes") as page:  # and from a file
         assert page.locator(".live-defect option").count() >= 8
-        assert page.inner_text(".live-change") == "attention.py: .softmax(dim=-1) → .softmax(dim=-2)"
+        assert page.inner_text(".live-change") == "transformer_lib/attention.py: .softmax(dim=-1) → .softmax(dim=-2)"
         begun(page)
         paused(page)
         assert page.locator(".live-losses polyline").count() == 2

@@ -6,6 +6,7 @@
     - [x] seven | Yes: *sieben*.
     ```
 
+With `:number:`, a number is typed; each line answers what rounds to its digits, the last, `- [ ] else | …`, all others.
 The form is that of the predictions (book_answers.py), and book-answers.js judges it. Without scripts, and on paper, the
 answer is a fold.
 """
@@ -18,38 +19,47 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from workshop.site.book_answers import form_html
-from workshop.site.choices import choices_of
+from workshop.site.choices import choices_of, numbers_of
 
 FILES = ("asks.css", "asks.js")
 MARK = 'class="answer ask'
+CHECK = '<button type="submit">Check</button>'
+SHOW = '\n<button type="button" class="ask-show">Show the answer</button>'
 
 
-def ask_html(name: str, question: str, choices: list[tuple[str, str, bool]]) -> str:
+def ask_html(name: str, question: str, choices: list[tuple[str, str, bool]], *, number: bool = False) -> str:
     """The form, and the fold for readers without scripts."""
-    rules = [[[choice], remark, int(right)] for choice, remark, right in choices]
-    content: dict[str, Any] = {"kind": "choice", "fields": [question], "choices": [c for c, _, _ in choices]}
-    form = form_html(name, content | {"rules": rules})
-    form = form.replace('class="answer"', MARK + '"', 1).replace("<legend>Answer here: ", "<legend>", 1)
+    if number:
+        content: dict[str, Any] = {"kind": "number", "fields": ["Your number"], "choices": []}
+        form = form_html(name, content | {"rules": numbers_of(choices)})
+        form = form.replace("<legend>Answer here", f"<legend>{html.escape(question)}", 1)
+        offered = ""
+    else:
+        rules = [[[choice], remark, int(right)] for choice, remark, right in choices]
+        content = {"kind": "choice", "fields": [question], "choices": [choice for choice, _, _ in choices]}
+        form = form_html(name, content | {"rules": rules}).replace("<legend>Answer here: ", "<legend>", 1)
+        offered = f" <i>({html.escape(', '.join(content['choices']))})</i>"
+    form = form.replace('class="answer"', MARK + '"', 1).replace(CHECK, CHECK + SHOW, 1)
     [(answer, remark)] = [(choice, remark) for choice, remark, right in choices if right]
-    offered = ", ".join(choice for choice, _, _ in choices)
     fold = (
-        f'<details class="ask-fold">\n<summary>{html.escape(question)} <i>({html.escape(offered)})</i></summary>\n'
+        f'<details class="ask-fold">\n<summary>{html.escape(question)}{offered}</summary>\n'
         f"<p><b>{html.escape(answer)}.</b> {html.escape(remark)}</p>\n</details>"
     )
     return f"{form}\n{fold}"
 
 
 class Ask(SphinxDirective):
-    """A question with its choices."""
+    """A question with its answers."""
 
     required_arguments = 1
     final_argument_whitespace = True
     has_content = True
-    option_spec: ClassVar = {"name": directives.unchanged_required}
+    option_spec: ClassVar = {"name": directives.unchanged_required, "number": directives.flag}
 
     def run(self) -> list[nodes.Node]:
         try:
-            text = ask_html(self.options["name"], self.arguments[0], choices_of(list(self.content)))
+            answers = choices_of(list(self.content))
+            text = ask_html(self.options["name"], self.arguments[0], answers, number="number" in self.options)
         except ValueError as error:
             raise self.error(str(error)) from None
         return [nodes.raw("", text, format="html")]

@@ -228,9 +228,9 @@ class Plain:
         """A question before a showing, with its answer closed."""
         choices = choices_of(block.body)
         [(answer, remark)] = [(choice, remark) for choice, remark, is_right in choices if is_right]
-        offered = ", ".join(choice for choice, _, _ in choices)
+        offered = "" if "number" in block.options else f" *({', '.join(choice for choice, _, _ in choices)})*"
         opened = f"<summary>Answer</summary>\n\n{answer}. {remark}"
-        return f"**{block.argument}** *({offered})*\n\n<details>\n{opened}\n\n</details>"
+        return f"**{block.argument}**{offered}\n\n<details>\n{opened}\n\n</details>"
 
     def live(self, block: Block) -> str:
         """What runs in the page cannot run in a notebook: a link to it."""
