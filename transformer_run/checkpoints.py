@@ -61,7 +61,7 @@ def whole(path: Path) -> Iterator[Path]:
         _flush(path.parent)
     except (OSError, SafetensorError) as error:
         remedy = "make room or name another folder; what was saved before is untouched"
-        raise OSError(f"{path} not written: {error}; {remedy}") from error
+        raise OSError(f"{path} is not written: {error}; {remedy}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

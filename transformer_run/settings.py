@@ -141,7 +141,8 @@ class RunConfig:
             check_regular(path)
             content = parsed(path.read_text("utf-8"))
             if (its_format := content.pop("format", None)) != FORMAT:
-                raise ValueError(f"format = {its_format!r}, and this library reads {FORMAT}: use the one that wrote it")
+                problem = f"format = {its_format!r}, and this library reads {FORMAT}"
+                raise ValueError(f"{problem}: use the one that wrote it, or train into another folder")
             written = content.pop("digests", {})
             if unknown := content.keys() - {f.name for f in fields(cls)}:
                 raise ValueError(f"it has {', '.join(sorted(unknown))}, which this library does not know")

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import torch
 from command_line import files_of
+from kills import kills
 from safetensors.torch import load_file, save_file
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
 from transformer_lib.weight_files import digest, parsed, read_file
-from transformer_run import checkpoints
 from transformer_run.checkpoints import PART, RunCheckpoints, load_checkpoint, save_checkpoint, save_tensors, write_file
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
@@ -231,53 +231,23 @@ def test_what_is_no_checkpoint_is_not_overwritten(tmp_path):
     assert files_of(tmp_path) == {"thesis/chapter": b"unique"}
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing in the library handles it."""
-
-
-CALLS = {"mkdir": Path, "save_file": checkpoints, "chmod": Path, "fsync": os, "replace": Path, "unlink": Path}
-
-
-@pytest.mark.parametrize(
-    ("call", "again"), [*((call, False) for call in CALLS), *((call, True) for call in CALLS if call != "unlink")]
-)
-def test_a_kill_at_any_call_of_writing_leaves_the_last_checkpoint(tmp_path, monkeypatch, call, again):
-    """Kill at the first, second, third ... of these calls, until the writing gets through."""
+@pytest.mark.parametrize("step_num", [1, 2])
+def test_a_kill_before_any_file_operation_leaves_the_last_checkpoint(tmp_path, monkeypatch, step_num):
+    """Of a new step, after which the old checkpoint is removed, and of one that is written again."""
     run = RunCheckpoints(tmp_path / "run", keep_last=1)
     old, new = trained(1), trained(2)
-    step_num = 1 if again else 2
-    home = CALLS[call]
-    real = getattr(home, call)
-    rmtree = shutil.rmtree
-    for killed_at in range(100):
-        rmtree(run.folder, ignore_errors=True)
+
+    def begin():
+        shutil.rmtree(run.folder, ignore_errors=True)
         save(run, *old, 1)
-        calls = 0
 
-        def dying(*arguments, killed_at=killed_at, **options):
-            nonlocal calls
-            calls += 1
-            if calls > killed_at:
-                raise Killed
-            return real(*arguments, **options)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(home, call, dying)
-            patch.setattr(checkpoints.shutil, "rmtree", lambda *_, **__: None)  # a killed process tidies nothing
-            try:
-                save(run, *new, step_num)
-                done = True
-            except Killed:
-                done = False
+    for done in kills(monkeypatch, begin, lambda: save(run, *new, step_num)):
         model = fresh_model()
         run.clean()
         load_checkpoint(run.newest_intact()[0], model, adam(model, SETTINGS))
         expected = [new] if done else [old, new]
         assert any(torch.equal(model.embedding.weight, kept.embedding.weight) for kept, _ in expected)
         assert sorted(run.folder.iterdir()) == run.paths()  # nothing half written is left
-        if done:
-            break
-    assert 0 < killed_at < 99
 
 
 @contextmanager

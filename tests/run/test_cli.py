@@ -424,6 +424,7 @@ def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp
     ("name", "content", "message"),
     [
         ("training.json", b'{"keep_last": 0, "training": {}}', "format"),
+        ("training.json", b'{"format": 1, "keep_last": 5}', "another folder"),  # of an older version
         *(
             ("training.json", content, "training.json")
             for content in (b"{}", b'{"training": 5}', b'{"training": {}, "model": 5}', b"[" * 200_000)

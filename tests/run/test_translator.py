@@ -2,15 +2,13 @@
 
 import os
 import random
-import shutil
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from kills import kills
 from safetensors.torch import load_file, save_file
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, weight_files
@@ -18,7 +16,7 @@ from transformer_lib.data import WordTokenizer
 from transformer_lib.data.tokenizers import SubwordTokenizer
 from transformer_lib.training import adam
 from transformer_lib.weight_files import read_file
-from transformer_run import checkpoints, translator
+from transformer_run import translator
 from transformer_run.checkpoints import load_checkpoint, save_checkpoint, save_tensors
 from transformer_run.quantization import dequantize, quantize
 from transformer_run.translator import Translator, pretrained_names, run_checkpoints
@@ -48,48 +46,20 @@ def test_a_packed_translator_reads_as_it_was_written(small, tmp_path):
     assert read.translate(SENTENCES) == small.translate(SENTENCES)
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing in the library handles it."""
-
-
 @pytest.mark.parametrize("write", ["save", "pack"])
 def test_a_kill_before_any_file_operation_leaves_the_old_translator_or_the_new_one(small, tmp_path, monkeypatch, write):
-    """A kill before the first, second, third ... of the calls that write, until a translator gets through."""
-    owners = [(Path, ("mkdir", "chmod", "replace", "write_text", "unlink")), (os, ("fsync", "open"))]
-    owners += [(shutil, ("rmtree",)), (checkpoints, ("save_file",))]
-    left = 0  # operations before the kill
-
-    def dying(real):
-        def operation(*arguments, **options):
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-            return real(*arguments, **options)
-
-        return operation
-
-    folder, tried, is_new = tmp_path / "small", 0, False
-    getattr(small, write)(folder)
-    for tried in range(100):
-        before = Translator.load(folder).model.state_dict()
+    def change():
+        before.update(Translator.load(tmp_path).model.state_dict())
         integers = torch.randint(-127, 128, small.model.embedding.weight.shape)
         integers[:, 0] = 127  # so 8 bits hold them all
         small.model.embedding.weight.data.copy_(integers)
-        left = tried
-        with monkeypatch.context() as patch:
-            for owner, names in owners:
-                for name in names:
-                    patch.setattr(owner, name, dying(getattr(owner, name)))
-            with suppress(Killed):
-                getattr(small, write)(folder)
-        after = Translator.load(folder).model.state_dict()  # it is whole
+
+    before = {}
+    getattr(small, write)(tmp_path)
+    for done in kills(monkeypatch, change, lambda: getattr(small, write)(tmp_path)):
+        after = Translator.load(tmp_path).model.state_dict()  # it is whole
         is_new = torch.equal(after["embedding.weight"], small.model.embedding.weight)
-        assert is_new or all(torch.equal(weight, before[name]) for name, weight in after.items())
-        if left >= 0:
-            break
-    assert is_new
-    assert tried > 6
+        assert is_new or (not done and all(torch.equal(weight, before[name]) for name, weight in after.items()))
 
 
 def test_beam_and_alpha_reach_the_search(small, monkeypatch):
