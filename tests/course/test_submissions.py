@@ -30,7 +30,7 @@ from workshop.course.grading.marks import (
     of_absent,
 )
 from workshop.course.grading.rebuild import CHANGED, Unreadable, ids, read, rebuild
-from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe
+from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe, texts
 from workshop.course.grading.summary import alike, report
 
 ONE_AND_MORE = re.compile(r"\b1 (points|marks|submissions|[a-z]+ answers)\b")
@@ -205,6 +205,19 @@ def test_of_several_files_some_are_taken(tmp_path: Path, names: list[str], taken
     found, lines = find(tmp_path, CHAPTERS)
     assert [one.file.relative_to(tmp_path).as_posix() for one in found] == taken
     assert [line.partition(":")[0] for line in lines] == told
+
+
+def test_what_was_handed_out_counts_less_than_what_is_filled_in(tmp_path: Path) -> None:
+    put(tmp_path, "ada/attention.ipynb")
+    given = texts(tmp_path / "ada" / "attention.ipynb")
+    put(tmp_path, "ada/attention-Copy1.ipynb")
+    filled = tmp_path / "ada" / "attention-Copy1.ipynb"
+    for text, counts in (("", "attention.ipynb"), ("f = 1", filled.name)):
+        filled.write_text(filled.read_text("utf-8").replace('"source": ""', f'"source": "{text}"'), "utf-8")
+        (found,), (line,) = find(tmp_path, CHAPTERS, given={"attention": given})
+        assert found.file.name == counts
+    assert "filled in" in line
+    assert texts(tmp_path) == frozenset()
 
 
 def test_an_archive_alone_is_told_to_be_unpacked(tmp_path: Path) -> None:

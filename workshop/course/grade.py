@@ -104,7 +104,7 @@ def handed_in(
     Raises:
         SystemExit: none, files that the marks would replace, or drawn numbers that belong to nobody.
     """
-    submissions, lines = find(folder, the_course.chapters, chapter)
+    submissions, lines = find(folder, the_course.chapters, chapter, the_course.given)
     for one in submissions:
         if one.file.resolve().is_relative_to(the_course.root):
             raise SystemExit(

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from jinja2 import Template
 from tqdm import tqdm
@@ -132,7 +133,8 @@ def _submission(path: Path, project: str) -> Submission | str:
         return "no folder of a student, left out: unpack archives"
     if is_module or MOODLE.match(path.name):
         return Submission(path, chapter=project, **submissions.whose(path.name.removesuffix(".py"), {"my_transformer"}))
-    return Submission(path, safe(path.name), project, path.name)
+    name = normalize("NFC", path.name).encode("utf-8", "backslashreplace").decode()  # it need not be UTF-8
+    return Submission(path, name, project, name)
 
 
 def find(folder: Path, project: str) -> tuple[list[Submission], list[str]]:

@@ -49,8 +49,9 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: dict[str,
     totals = sorted(one.total for one in graded if isinstance(one.total, float))
     parts = [f"# {chapter}: {counted(len(marks), 'submission')}"]
     if totals:
-        least, middle, most = totals[0], median(totals), totals[-1]
-        parts.append(f"Points: least {least:g}, middle {middle:g}, most {most:g}, of {graded[0].of:g}.")
+        parts.append(
+            f"Points: least {totals[0]:g}, middle {median(totals):g}, most {totals[-1]:g}, of {graded[0].of:g}."
+        )
     if waiting := sum(len(one.unmarked) for one in marks):
         parts.append(f"**{counted(waiting, 'written answer')} to mark by hand.**")
     if to_confirm := sum(len(one.waiting) - len(one.unmarked) for one in marks):
