@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ def visit(drive: Path) -> None:
     for theirs, own in OURS.items():
         assert theirs in settings
         settings = settings.replace(theirs, own)
-    namespace = {"drive": drive}
+    namespace: dict[str, Any] = {"drive": drive}
     exec(imports, namespace)
     every_pair = namespace["load_pairs"]
     namespace["load_pairs"] = lambda *split: every_pair(*split)[:20]

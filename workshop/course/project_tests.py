@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
+from workshop.course.grading.counted import counted
 from workshop.course.grading.sandbox import HOME, Limits, bound, environment, missing, unlisted, wall
 from workshop.course.make_projects import BUGS, BUILD, PROJECTS, ROOT, copy_tests
 
@@ -169,7 +170,8 @@ def grade_build(submission: Path, seconds: float) -> Marked:
     points = {name: value * (name in good) for name, value in worth().items()}
     if not remark and OWN_WORK not in good:
         why = [said(f, submission) for case in cases if case.get("name") == OWN_WORK for f in case.iter("failure")]
-        remark = f"{sum(points.values()):g} points withheld: {'; '.join(why) or 'the tests did not run to their end'}"
+        withheld = counted(sum(points.values()), "point")
+        remark = f"{withheld} withheld: {'; '.join(why) or 'the tests did not run to their end'}"
     troubles = [(str(case.get("name")), one) for case in cases for one in case if one.tag in ("failure", "error")]
     messages = {name: said(trouble, submission) for name, trouble in troubles}
     return Marked(points if OWN_WORK in good else dict.fromkeys(points, 0.0), remark, messages)

@@ -73,14 +73,9 @@ def _joins(character: str) -> bool:
     return unicodedata.category(character) in {"Mn", "Mc"}
 
 
-def named_by_hand(stem: str) -> str:
-    """A name without what browsers and Colab write before and behind it when they copy."""
-    return COPY.sub("", AGAIN.sub("", unicodedata.normalize("NFC", stem)))
-
-
 def whose(stem: str, chapters: set[str]) -> dict[str, str]:
     """Student and numbers from the name of a file or folder as course systems write it."""
-    stem = named_by_hand(stem)
+    stem = COPY.sub("", AGAIN.sub("", unicodedata.normalize("NFC", stem)))
     if match := MOODLE.match(stem):
         return {"student": safe(f"{match['name']} {match['user']}"), "name": match["name"], "moodle": match["user"]}
     if match := CANVAS.match(stem):
@@ -108,8 +103,8 @@ def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     best = max(counts, key=lambda name: counts[name], default="")
     if best and counts[best]:
         return best
-    stem = named_by_hand(file.stem).casefold()
-    named = [name for name in chapters if re.search(rf"(^|_){re.escape(name)}($|[_-])", stem)]
+    stem = file.stem.casefold()
+    named = [name for name in chapters if re.search(rf"(^|[_ ]){re.escape(name)}($|[_ -])", stem)]
     return max(named, key=len, default="")
 
 
