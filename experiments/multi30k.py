@@ -35,9 +35,9 @@ from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_run import cli
-from transformer_run.precision import chosen_precision
 from transformer_run.settings import OF_THE_UPDATE, assignments
 from transformer_run.translator import Translator
+from transformer_run.update import chosen_precision
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
 from workshop.lab.provenance import RESULTS, provenance, write_result
@@ -331,7 +331,7 @@ def _arguments(task: Task) -> list[str]:
 def _training_summary(task: Task) -> dict[str, Any]:
     """What metrics.jsonl holds, in windows of some steps; the cost of a step; where the run comes from."""
     lines = task.metrics()
-    translator = Translator.untrained(task.folder)
+    translator = Translator.load(task.folder)
     windows = [lines[start : start + WINDOW] for start in range(0, len(lines), WINDOW)]
     speeds = [sum(s["target_tokens"] for s in window) / sum(s["seconds"] for s in window) for window in windows]
     trained = json.loads((task.folder / "trained.json").read_text("utf-8"))

@@ -19,12 +19,12 @@ from transformer_lib.data.corpora import CORPORA, check_corpus
 from transformer_lib.data.tokenizers import USUAL_SIZE, TokenizerKind
 from transformer_lib.weight_files import check_regular, parsed
 
-from .precision import Precision
-from .whole_files import write_file
+from .checkpoints import write_file
+from .update import Precision
 
 FOLDER_FIRST = "The run's folder stands before --data"
 RUN_CONFIG = "training.json"  # in the folder of a run
-FORMAT = 1  # of that file; a change that older readers cannot follow raises it
+FORMAT = 2  # of that file; a change that older readers cannot follow raises it
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 MODELS = {  # by name: fields of TransformerConfig
     "base": {},

@@ -22,7 +22,7 @@ ORDER = (
     "interop"
 ).split()
 RUN_ORDER = (
-    "whole_files own_corpus encoded_pairs checkpoints quantization precision r_drop distributed update "
+    "own_corpus checkpoints quantization distributed update "
     "settings translation alignment translator export metrics preparation training_run languages commands cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]

@@ -9,7 +9,6 @@ from browser import opened
 from playwright.sync_api import Page
 
 from transformer_lib import scaled_dot_product_attention
-from transformer_lib.attention import masked_softmax
 
 pytestmark = pytest.mark.slow
 
@@ -54,26 +53,5 @@ def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str,
         dots = (query @ key.T)[0]
         expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / root**0.5:.2f}" for dot in dots]
         expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
-        settings = {"Query, 1st": first, "Query, 2nd": second, "Under the root": root}
+        settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root": root}
         assert shown(page, title, settings, expected) == expected
-
-
-def test_masks_for_keys_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
-    title = "Three ways to hide a key"
-    opened(page, f"{origins['http']}book/masks.html")
-    for third, hidden in ((2.0, (False, False, True)), (-3.5, (True, False, True)), (1.5, (False, False, False))):
-        scores, seen = torch.tensor([-3.0, -4.0, third]), ~torch.tensor(hidden)
-        ways = [(scores * seen).softmax(0), scores.softmax(0) * seen, masked_softmax(scores[None], seen[None])[0]]
-        expected = [
-            text
-            for weights in ways
-            for text in (
-                *(f"{weight:.2f}{'  hidden' * h}" for weight, h in zip(weights, hidden, strict=True)),
-                f"sum {weights.sum():.2f}",
-            )
-        ]
-        settings = {f"Hide key {i + 1}": h for i, h in enumerate(hidden)} | {"Score of key 3": third}
-        assert shown(page, title, settings, expected) == expected
-    nothing_seen = ["0.33  hidden"] * 3 + ["sum 1.00"] + ["0.00  hidden"] * 3 + ["sum 0.00"]
-    nothing_seen += ["0 / 0  hidden"] * 3 + ["sum 0.00"]
-    assert shown(page, title, {f"Hide key {i}": True for i in (1, 2, 3)}, nothing_seen) == nothing_seen

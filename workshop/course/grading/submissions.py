@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,7 @@ def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     if best and counts[best]:
         return best
     stem = file.stem.casefold()
-    named = [name for name in chapters if re.search(rf"(^|_){re.escape(name)}($|[_-])", stem)]
+    named = [name for name in chapters if re.search(rf"(^|[_ ]){re.escape(name)}($|[_ -])", stem)]
     return max(named, key=len, default="")
 
 
@@ -153,22 +153,59 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     return Submission(file, chapter=chapter, **texts)
 
 
+def is_nobodys(name: str) -> bool:
+    """Whether a file or folder is one that systems and programs make."""
+    return name.startswith(".") or name in NOBODYS
+
+
 def files(folder: Path) -> list[Path]:
     """What was handed in, of whatever kind."""
     top = _top(folder)
+    found = (path for path in top.rglob("*") if path.is_file())
+    return sorted(path for path in found if not any(map(is_nobodys, path.relative_to(top).parts)))
 
-    def is_nobodys(path: Path) -> bool:
-        return any(part.startswith(".") or part in NOBODYS for part in path.relative_to(top).parts)
 
-    return sorted(path for path in top.rglob("*") if path.is_file() and not is_nobodys(path))
+def inside(folder: Path) -> list[Path]:
+    """The files and folders that lie in a folder itself."""
+    return sorted(path for path in folder.iterdir() if not is_nobodys(path.name))
 
 
 def _top(folder: Path) -> Path:
     return folder / "submitted" if (folder / "submitted").is_dir() else folder
 
 
+def gathered(
+    folder: Path, paths: Callable[[Path], list[Path]], understood: Callable[[Path], Submission | str], needed: str
+) -> tuple[list[Submission], list[str]]:
+    """The submissions in a folder, one of each student and chapter, and a line on each path that is none.
+
+    Args:
+        paths: those to look at in the folder.
+        understood: what a path is; or why it is left out.
+        needed: what to say where there is nothing to grade.
+
+    Raises:
+        SystemExit: if there is no folder or nothing in it to grade.
+    """
+    if folder.suffix.lower() in ARCHIVES and folder.is_file():
+        raise SystemExit(f"{folder} is an archive: unpack it, and name the folder that comes out")
+    if not folder.is_dir():
+        raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it")
+    found, lines = [], []
+    for path in paths(folder):
+        submission = understood(path)
+        if isinstance(submission, Submission):
+            found.append(submission)
+        else:
+            lines.append(readable(f"{path.relative_to(folder)}: {submission}"))
+    found, twice = _latest(_spelled_alike(found))
+    if not found:
+        raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, needed]))
+    return found, [*lines, *twice, *_remarks(found)]
+
+
 def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tuple[list[Submission], list[str]]:
-    """The submissions below a folder, and a line on each file that is none.
+    """The notebooks below a folder, and a line on each file that is none.
 
     Args:
         chapters: name → labels of its answers.
@@ -177,21 +214,7 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
     Raises:
         SystemExit: if there is no folder or nothing in it to grade.
     """
-    if folder.suffix.lower() in ARCHIVES and folder.is_file():
-        raise SystemExit(f"{folder} is an archive: unpack it, and name the folder that comes out")
-    if not folder.is_dir():
-        raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it: make grade SUBMISSIONS=…")
-    found, lines = [], []
-    for file in files(folder):
-        submission = _submission(file, _top(folder), chapters, wanted)
-        if isinstance(submission, Submission):
-            found.append(submission)
-        else:
-            lines.append(readable(f"{file.relative_to(folder)}: {submission}"))
-    found, twice = _latest(_spelled_alike(found))
-    if not found:
-        raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, __doc__ or ""]))
-    return found, [*lines, *twice, *_remarks(found)]
+    return gathered(folder, files, lambda file: _submission(file, _top(folder), chapters, wanted), __doc__ or "")
 
 
 def _remarks(found: list[Submission]) -> list[str]:
