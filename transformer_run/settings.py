@@ -152,7 +152,8 @@ class RunConfig:
             content["training"] = config_from_dict(TrainingConfig, content["training"])
             return cls(**content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} is truncated, altered or of another version: {error!r}") from error
+            what = error if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"{path} is truncated, altered or of another version: {what}") from error
 
     def _flat(self) -> dict[str, Any]:
         # Every setting by its name, those of the model and of the training too, given or not.

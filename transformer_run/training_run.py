@@ -34,7 +34,7 @@ from .preparation import (
     new_translator,
     read_corpus,
 )
-from .settings import RunConfig
+from .settings import RUN_CONFIG, RunConfig
 from .translator import MODEL, Translator, progress_bar, run_checkpoints
 from .update import Update, chosen_precision, gradient_scaler
 
@@ -86,6 +86,9 @@ class Run:
                 raise ValueError(f"{limit}; give a larger one")
         base = newest or config.begun_from
         translator = Translator.load(base) if base else new_translator(config, pairs)
+        is_own = all(getattr(translator.model.config, name) == value for name, value in config.model.items())
+        if not is_own or (translator.source, translator.target) != (config.source, config.target):
+            raise ValueError(f"{base} is of another run than {self.folder / RUN_CONFIG}; take it away")
         self.val_ids = self._write(config, translator, pairs)
         return translator, newest
 

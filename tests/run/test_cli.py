@@ -220,6 +220,17 @@ def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, refused
     assert files_of(tmp_path) == before
 
 
+@pytest.mark.parametrize("other", [["--model", "d_ff=8"], ["--source", "de", "--target", "en"]])
+def test_a_run_goes_on_from_no_checkpoint_of_another(translator, tmp_path, other, refused):
+    shutil.copytree(translator, tmp_path / "own")
+    assert run("train", tmp_path / "other", *TRAIN, *SMALL, *other, *STEPS, "num_steps=1") == 0
+    stray = tmp_path / "own" / "checkpoints" / "step-000099.safetensors"
+    shutil.copy(tmp_path / "other" / "checkpoints" / "step-000001.safetensors", stray)
+    before = files_of(tmp_path / "own")
+    assert stray.name in refused("train", tmp_path / "own", "--resume", "--training", "num_steps=100")
+    assert files_of(tmp_path / "own") == before
+
+
 def scripted(monkeypatch, perplexities):
     """Validation gives these values, one at each step; the run goes on from the step of its model."""
     monkeypatch.setattr(training_run, "perplexity", lambda *_: perplexities.pop(0))
