@@ -128,7 +128,8 @@ def test_the_wheel_in_an_empty_folder_translates_trains_and_exports(collected: P
     assert Path(place).is_relative_to(installed)
     found = said("-m", "transformer_run", "translate", "tatoeba_de_en", given="Ich habe das Buch gestern gelesen.\n")
     assert found == "I read the book yesterday.\n"
-    said("-m", "transformer_run", "train", "run", "--model", "num_layers=1", "--training", "num_steps=2")
+    sizes = "num_layers=1 d_model=32 d_ff=64 num_heads=2 d_k=16 d_v=16".split()
+    said("-m", "transformer_run", "train", "run", "--model", *sizes, "--training", "num_steps=2", "batch_tokens=600")
     assert "BLEU" in said("-m", "transformer_run", "evaluate", "run")
     for form in ("ctranslate2", "marian", "onnx", "page"):
         said("-m", "transformer_run", "export", "run", form, "--to", form)
