@@ -18,7 +18,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
@@ -181,7 +180,7 @@ def gathered(
     paths: Callable[[Path], list[Path]],
     understood: Callable[[Path], Submission | str],
     needed: str,
-    given: Given = MappingProxyType({}),
+    given: Given | None = None,
 ) -> tuple[list[Submission], list[str]]:
     """The submissions in a folder, one of each student and chapter, and a line on each path that is none.
 
@@ -205,14 +204,14 @@ def gathered(
             found.append(submission)
         else:
             lines.append(readable(f"{path.relative_to(folder)}: {submission}"))
-    found, twice = _latest(_spelled_alike(found), given)
+    found, twice = _latest(_spelled_alike(found), given or {})
     if not found:
         raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, needed]))
     return found, [*lines, *twice, *_remarks(found)]
 
 
 def find(
-    folder: Path, chapters: dict[str, list[str]], wanted: str = "", given: Given = MappingProxyType({})
+    folder: Path, chapters: dict[str, list[str]], wanted: str = "", given: Given | None = None
 ) -> tuple[list[Submission], list[str]]:
     """The notebooks below a folder, and a line on each file that is none.
 
