@@ -9,12 +9,13 @@ with repetition, counted with the loops of the book.
 """
 
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from sacrebleu.significance import PairedTest
 
 from transformer_lib.data import load_pairs
-from transformer_lib.evaluation import bleu, chrf, import_sacrebleu, paired_bootstrap
+from transformer_lib.evaluation import bleu, chrf, import_sacrebleu
 from transformer_lib.reference import count_ngrams
 from workshop.lab.experiment import record
 from workshop.lab.provenance import RESULTS
@@ -40,6 +41,23 @@ def scores(totals: torch.Tensor) -> torch.Tensor:
     return 100 * torch.exp(brevity + (matches / ngrams).log().mean(dim=-1))
 
 
+class Comparison(NamedTuple):
+    """Two systems on the same sentences."""
+
+    difference: float  # BLEU of the second less BLEU of the first
+    p_value: float  # how often chance alone would bring a difference as large, if the systems were equal
+
+
+def paired_bootstrap(first: list[str], second: list[str], references: list[str], draws: int = DRAWS) -> Comparison:
+    """BLEU of two systems on the same draws of sentences with repetition, by sacreBLEU, with its fixed seed."""
+    metrics = {"BLEU": import_sacrebleu().BLEU()}
+    systems: Any = [("first", first), ("second", second)]
+    test: Any = PairedTest(systems, metrics, [references], test_type="bs", n_samples=draws)
+    one, other = test()[1]["BLEU"]
+    difference = other.score - one.score
+    return Comparison(difference, other.p_value if difference else 1.0)  # sacreBLEU counts larger ones alone
+
+
 def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
     """Greedy decoding and the chosen beam of one run, on one test set."""
     source, target = direction.split("-")
@@ -55,7 +73,7 @@ def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
     ]
     drawn = [scores(table.double()[draws].sum(dim=1)) for table in tables]
     greedy, beam = said
-    comparison = paired_bootstrap(greedy, beam, references, DRAWS)
+    comparison = paired_bootstrap(greedy, beam, references)
     return {
         "direction": direction,
         "seed": seed,

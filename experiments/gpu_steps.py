@@ -19,8 +19,7 @@ import torch
 from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
 from transformer_lib.data import Batch, make_batch
 from transformer_lib.training import adam, train
-from transformer_run.precision import Precision
-from transformer_run.update import Update
+from transformer_run.update import Precision, Update
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak
 

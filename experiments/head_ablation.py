@@ -24,7 +24,7 @@ from transformer_lib.data import load_pairs, token_batches
 from transformer_lib.decoding import hypothesis_attention
 from transformer_lib.evaluation import import_sacrebleu, perplexity
 from transformer_lib.reference import crossed_pairs, keys_looked_at, share_of_weight
-from transformer_run.translator import Translator, find_folder
+from transformer_run.translator import Translator, find_folder, model_file
 
 RESAMPLES = 1000
 # Forms that send the verb of the clause to its end: "ich habe … gelesen", "ich will … lesen".
@@ -243,7 +243,7 @@ def measured(translator: str, sentences: int, seed: int) -> dict[str, Any]:
         {"attention": name, "head": head} | {habit: [round(x, 4) for x in shares] for habit, shares in of_head.items()}
         for (name, head), of_head in head_habits(translated).items()
     ]
-    weights = find_folder(translator) / "model.safetensors"
+    weights = model_file(find_folder(translator))
     return {
         "what": "heads of a trained translator: what they look at, and what is lost without them",
         "data": f"Tatoeba, {whole_model.source} to {whole_model.target}, test: {len(pairs):,} pairs",

@@ -28,8 +28,7 @@ import torch
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data.batches import Batch, batch_plan
 from transformer_lib.training import epochs
-from transformer_run.encoded_pairs import EncodedPairs
-from transformer_run.preparation import ENCODED, encode_once, new_translator, read_corpus
+from transformer_run.preparation import ENCODED, EncodedPairs, encode_once, new_translator, read_corpus
 from transformer_run.settings import RunConfig
 from workshop.lab.provenance import ROOT, provenance, write_result
 
@@ -87,7 +86,6 @@ def prepare(folder: Path, _skip: int) -> dict[str, Any]:
     corpus = read_corpus(config)
     times.append(clock())
     translator = new_translator(config, corpus)
-    translator.describe(folder)
     times.append(clock())
     found = encode_once(folder, translator, corpus)
     times.append(clock())

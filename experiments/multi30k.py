@@ -35,9 +35,9 @@ from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
 from transformer_run import cli
-from transformer_run.precision import chosen_precision
 from transformer_run.settings import OF_THE_UPDATE, assignments
 from transformer_run.translator import Translator
+from transformer_run.update import chosen_precision
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
 from workshop.lab.provenance import RESULTS, provenance, write_result
@@ -105,8 +105,8 @@ class Config:
 OWN_SETTINGS = {"vocabulary_size", "validate_every", "keep_last", "patience"}
 # multi30k_recipe.json holds six runs of it before commit 134c8e0ec66d: half as long, with sentences a little out of the
 # order of their lengths, stopped by patience.
-# Small updates and an ordinary rate, so that an epoch of about 210 updates brings much on a CPU; 145 epochs of them, as
-# many as in the literature.
+# Small updates and an ordinary rate, so that an epoch of about 210 updates brings much on a CPU; 145 epochs of them,
+# the most that the literature's command allows.
 RECIPE = Config(
     {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.3},
     {"num_steps": 31_000, "batch_tokens": 2500, "warmup_steps": 1500},
@@ -126,7 +126,7 @@ CONFIGS = {
         patience=10,
     ),
     # The text-only model that the literature found best on this corpus (Wu et al., 2021): narrow, with much dropout,
-    # 8,192 tokens an update and a rate that rises to 0.005. It needs 145 epochs.
+    # 8,192 tokens an update and a rate that rises to 0.005. 145 epochs at most.
     "literature": Config(
         {"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "d_k": 32, "d_v": 32, "p_drop": 0.3},
         {"num_steps": 8000, "batch_tokens": 2048, "accumulate": 4, "warmup_steps": 2000, "rate_factor": 2.53},
@@ -331,7 +331,7 @@ def _arguments(task: Task) -> list[str]:
 def _training_summary(task: Task) -> dict[str, Any]:
     """What metrics.jsonl holds, in windows of some steps; the cost of a step; where the run comes from."""
     lines = task.metrics()
-    translator = Translator.untrained(task.folder)
+    translator = Translator.load(task.folder)
     windows = [lines[start : start + WINDOW] for start in range(0, len(lines), WINDOW)]
     speeds = [sum(s["target_tokens"] for s in window) / sum(s["seconds"] for s in window) for window in windows]
     trained = json.loads((task.folder / "trained.json").read_text("utf-8"))

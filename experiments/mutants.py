@@ -47,7 +47,7 @@ JUDGES = {
     "transformer_run/commands/train.py": ["run/test_cli.py", "run/test_settings.py"],
     "transformer_run/metrics.py": ["run/test_cli.py"],
     "transformer_run/settings.py": ["run/test_cli.py"],
-    "transformer_run/whole_files.py": ["run/test_checkpoints.py", "run/test_translator.py"],
+    "transformer_run/checkpoints.py": ["run/test_checkpoints.py", "run/test_translator.py"],
     "transformer_run/preparation.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
     "transformer_run/training_run.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
 }

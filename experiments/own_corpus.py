@@ -96,7 +96,7 @@ def main() -> None:
         "what": "a translator from French to Czech, from six text files by three command lines",
         "data": "Multi30k task 1 raw: train to learn, val to watch, test_2016_flickr scored once, after training",
         "sha256": {name: hashlib.sha256((files / name).read_bytes()).hexdigest() for name in names},
-        "vocabulary": len(Translator.untrained(args.folder).target_tokenizer),
+        "vocabulary": len(Translator.load(args.folder).target_tokenizer),
         **made,
         **provenance(0, time.monotonic() - started),
     }

@@ -201,6 +201,14 @@ def by_length(lines: Sequence[str], right: Sequence[Tree]) -> list[dict[str, Any
     return found
 
 
+def counted_right(lines: Sequence[str], right: Sequence[Tree]) -> dict[str, Any]:
+    """The scores of those outputs that have as many words as their sentence, and how long these sentences are."""
+    chosen = [i for i, tree in enumerate(right) if lines[i].split().count(WORD) == len(tree.words())]
+    lengths = [len(right[i].words()) for i in chosen]
+    about = {"sentences": len(chosen), "mean_words": round(statistics.fmean(lengths), 1) if chosen else None}
+    return about | scores([lines[i] for i in chosen], [right[i] for i in chosen]) if chosen else about
+
+
 def without_reading(bank: Treebank, trees: Sequence[Tree]) -> dict[str, list[str]]:
     """What two parsers without training write for each sentence, of which they see the number of words alone.
 
@@ -259,6 +267,8 @@ def main() -> None:
         run = json.loads(part.read_text("utf-8"))
         run["scores"] = {split: scores(lines, right[split]) for split, lines in run["hypotheses"].items()}
         run["by_length"] = by_length(run["hypotheses"]["validation"], right["validation"])
+        if "test" in run["hypotheses"]:
+            run["counted_right"] = counted_right(run["hypotheses"]["test"], right["test"])
         runs.append(run)
         print(f"{time.monotonic() - started:7.0f} s  {run['trees']} trees, seed {seed}: {run['scores']}")
     by_size: dict[int, list[float]] = {}

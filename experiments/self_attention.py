@@ -24,7 +24,7 @@ WORDS = ["or", "and", *SCALES, *NUMBERS]
 NOT_ASKED = -100  # the label of a word whose scale is not asked; F.cross_entropy leaves it out
 KINDS = ["recurrent", "both ways", "self-attention", "no places", "words alone"]
 DISTANCES = [4, 8, 16, 32]
-MEASURED, TRANSLATOR_MEASURED = [50, 100], [100]  # steps after which a model is scored
+MEASURED, TRANSLATOR_MEASURED = [10, 20, 30, 50, 100], [100]  # steps after which a model is scored
 
 
 class SelfAttention(nn.Module):

@@ -1,4 +1,4 @@
-"""How good the model is: BLEU and chrF with their signatures, a paired comparison, exact match, perplexity."""
+"""How good the model is: BLEU and chrF with their signatures, exact match, perplexity."""
 
 import math
 import unicodedata
@@ -104,41 +104,14 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool =
     return Chrf(score, str(metric.get_signature()))
 
 
-class Comparison(NamedTuple):
-    """Two systems on the same sentences."""
-
-    difference: float  # BLEU of the second less BLEU of the first
-    p_value: float  # how often chance alone would bring a difference as large, if the systems were equal
-
-
-def paired_bootstrap(
-    first: Sequence[str], second: Sequence[str], references: Sequence[str], draws: int = 1000, tokenize: str = "13a"
-) -> Comparison:
-    """BLEU of two systems on the same draws of sentences with repetition, by sacreBLEU, with its fixed seed.
-
-    Raises:
-        ValueError: systems and references of different lengths, or no sentences.
-    """
-    _check_lengths(first, references)
-    _check_lengths(second, references)
-    sacrebleu = import_sacrebleu()
-    systems = [("first", list(first)), ("second", list(second))]
-    metrics = {"BLEU": sacrebleu.BLEU(tokenize=tokenize)}
-    test = sacrebleu.PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=draws)
-    one, other = test()[1]["BLEU"]
-    difference = other.score - one.score
-    return Comparison(difference, other.p_value if difference else 1.0)  # sacreBLEU counts larger ones alone
-
-
 def import_sacrebleu() -> Any:
-    """BLEU, CHRF and PairedTest of sacreBLEU. Raises ImportError, which says how to install it."""
+    """BLEU and CHRF of sacreBLEU. Raises ImportError, which says how to install it."""
     try:
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
-        from sacrebleu.significance import PairedTest
     except ImportError as error:
         raise ImportError("BLEU needs sacrebleu: pip install sacrebleu") from error
-    return SimpleNamespace(BLEU=BLEU, CHRF=CHRF, PairedTest=PairedTest)
+    return SimpleNamespace(BLEU=BLEU, CHRF=CHRF)
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

@@ -63,21 +63,8 @@ def heat_map(
         y=alt.Y("row:O", title=row_title, axis=_label_axis(alt, row_labels)),
         tooltip=[alt.Tooltip("value:Q", title=value_title, format=".4f")],
     )
-    turn = limits[0] + WHITE_FROM * (limits[1] - limits[0])
-    squares = base.mark_rect(stroke="#d5dae0").encode(
-        color=alt.Color(
-            "value:Q",
-            title=value_title,
-            scale=alt.Scale(scheme="blues", domain=limits),
-            legend=alt.Legend(orient="right"),
-        )
-    )
-    numbers = base.mark_text(fontSize=12).encode(
-        text=alt.Text("value:Q", format=".2f"),
-        color=alt.condition(f"datum.value > {turn:g}", alt.value("white"), alt.value(COLOURS[0])),
-    )
     size = {"width": cell * len(column_labels), "height": cell * len(row_labels)}
-    chart = (squares + numbers).properties(title=title, description=description, **size)
+    chart = _cells(alt, base, "value", value_title, limits).properties(title=title, description=description, **size)
     if len(grids) > 1:
         pick = alt.selection_point(
             fields=["choice"],
@@ -140,15 +127,9 @@ def attention_explorer(
             ],
         )
     )
-    scale = alt.Scale(scheme="blues", domain=[0, 1])
-    squares = base.mark_rect(stroke="#d5dae0").encode(color=alt.Color("w:Q", title="weight", scale=scale))
-    written_in = base.mark_text(fontSize=12).encode(
-        text=alt.Text("w:Q", format=".2f"),
-        color=alt.condition(f"datum.w > {WHITE_FROM}", alt.value("white"), alt.value(COLOURS[0])),
-    )
     size = {"width": alt.Step(34), "height": alt.Step(34)}  # pixels of a cell
-    chart = (squares + written_in).properties(title=title, description=description, **size).add_params(*picks)
-    return _styled(alt, chart)
+    chart = _cells(alt, base, "w", "weight", (0, 1)).properties(title=title, description=description, **size)
+    return _styled(alt, chart.add_params(*picks))
 
 
 def line_chart(
@@ -215,6 +196,18 @@ def matplotlib_style() -> AbstractContextManager[None]:
             "font.size": 10,
         }
     )
+
+
+def _cells(alt: Any, base: Any, field: str, title: str, limits: tuple[float, float]):
+    """A square for each record, darker the larger its number, with the number written into it."""
+    scale = alt.Scale(scheme="blues", domain=limits)
+    turn = limits[0] + WHITE_FROM * (limits[1] - limits[0])
+    squares = base.mark_rect(stroke="#d5dae0").encode(color=alt.Color(f"{field}:Q", title=title, scale=scale))
+    numbers = base.mark_text(fontSize=12).encode(
+        text=alt.Text(f"{field}:Q", format=".2f"),
+        color=alt.condition(f"datum.{field} > {turn:g}", alt.value("white"), alt.value(COLOURS[0])),
+    )
+    return squares + numbers
 
 
 def _checked(grid: Tensor, row_labels: Sequence[str], column_labels: Sequence[str]) -> Tensor:

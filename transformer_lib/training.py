@@ -99,20 +99,21 @@ def train(
     batches: Iterable[Batch],
     config: TrainingConfig,
     steps_done: int = 0,
-    update: Update = one_update,
+    update: Update | None = None,
 ) -> Iterator[StepRecord]:
     """Train until num_steps, or the batches end; a record for each update.
 
     Args:
         batches: of the steps to come; each update takes `accumulate` of them.
         steps_done: updates already made.
-        update: another one than one_update, with its arguments.
+        update: with the arguments of one_update; None: that one.
 
     Raises:
         ValueError: a batch with other special ids than the model's.
         FloatingPointError: as one_update.
     """
     one_layout(optimizer)
+    update = update or one_update
     batches = (check_special_ids(batch, model.config) for batch in batches)
     for step_num in range(steps_done + 1, config.num_steps + 1):
         started = time.perf_counter()

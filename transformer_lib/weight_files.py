@@ -11,9 +11,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-FORMAT = 3  # of a checkpoint; a change that older readers cannot follow raises it
+FORMAT = "transformer_lib, format 4"  # of a file; a change that older readers cannot follow raises it
 OPTIMIZER = "optimizer."  # what the names of its tensors begin with
-SIGNS = {"checkpoint", "library"}  # in the header of a checkpoint: two, as an altered bit can remove one
+SIGNS = {"library", "content"}  # in the header of every file of this library: two, as an altered bit can remove one
 
 
 def average_checkpoints(paths: Iterable[Path | str]) -> dict[str, Tensor]:
@@ -66,17 +66,18 @@ def differing(weights: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> 
 
 
 class Content(NamedTuple):
-    """What a checkpoint holds."""
+    """What a file of this library holds."""
 
-    described: dict[str, Any]  # what a checkpoint says of itself
+    described: dict[str, Any]  # what it says of itself
     weights: dict[str, Tensor]
     training: dict[str, Tensor]  # the optimizer's
 
 
-def damaged(path: Path, error: Exception) -> ValueError:
-    """The error of a file that is no checkpoint any more, or never was."""
+def damaged(path: Path, error: object) -> ValueError:
+    """The error of a file that is no file of this library any more, or never was."""
     what = f"it lacks {error}" if isinstance(error, KeyError) else error
-    return ValueError(f"{path} is truncated, altered or no checkpoint of this library: {what}; use another checkpoint")
+    problem = f"{path} is truncated, altered, of another version or of another program: {what}"
+    return ValueError(f"{problem}; use another file, the version that wrote it, or train again")
 
 
 def is_safetensors(path: Path) -> bool:
@@ -87,44 +88,47 @@ def is_safetensors(path: Path) -> bool:
         return file.read(9)[8:] == b"{"
 
 
-def read_checkpoint(path: Path, verified: bool = True, foreign: bool = False) -> Content:
-    """The content of a checkpoint, mapped into memory: a number is read when it is used.
+def header(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, str]:
+    """What stands in the header of a file of these tensors: the format, what is said of them, one digest of it all."""
+    content = json.dumps(described, ensure_ascii=False, separators=(",", ":"))
+    return {"library": FORMAT, "content": content, "sha256": digest(content, tensors)}
+
+
+def read_file(path: Path, verified: bool = True, foreign: bool = False) -> Content:
+    """The content of a translator or checkpoint, mapped into memory: a number is read when it is used.
 
     Args:
-        verified: whether the tensors are compared with their digest; the description always is with its own.
-        foreign: whether it may be a .safetensors file of another kind, which holds weights alone.
+        verified: whether it is compared with its digest, which reads every number.
+        foreign: whether it may be a .safetensors file of another program, which holds weights alone.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a truncated, altered or foreign checkpoint.
+        ValueError: a truncated, altered or foreign file, or one of another version.
     """
     if not path.exists():
-        raise FileNotFoundError(f"no checkpoint at {path}")
+        raise FileNotFoundError(f"there is no file {path}")
     check_regular(path)
     try:
         with safe_open(path, "pt") as file:
-            tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-        if foreign and not SIGNS & metadata.keys():
+            tensors, said = {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        if foreign and not SIGNS & said.keys():
             return Content({}, tensors, {})
-        described = unsealed(metadata["checkpoint"])
-        known = described["format"] == FORMAT
-        if known and verified and digest(tensors) != described["tensors"]:
-            raise ValueError("the tensors are not what their digest says")
+        if said["library"] != FORMAT:
+            raise ValueError(f"it is of {said['library']!r}, and this one reads {FORMAT!r}")
+        if verified and digest(said["content"], tensors) != said["sha256"]:
+            raise ValueError("the content is not what its digest says")
+        parts: tuple[dict[str, Tensor], dict[str, Tensor]] = {}, {}
+        for name, tensor in tensors.items():
+            parts[name.startswith(OPTIMIZER)][name] = tensor
+        return Content(parsed(said["content"]), *parts)
     except (SafetensorError, KeyError, ValueError) as error:
         raise damaged(path, error) from error
-    if not known:
-        problem = f"{path} has format {described['format']}, and this library reads {FORMAT}"
-        raise ValueError(f"{problem}: use the one that wrote it")
-    parts: tuple[dict[str, Tensor], dict[str, Tensor]] = {}, {}
-    for name, tensor in tensors.items():
-        parts[name.startswith(OPTIMIZER)][name] = tensor
-    return Content(described, *parts)
 
 
 def _weights(path: Path) -> dict[str, Tensor]:
     """The weights in a checkpoint, in another .safetensors file or in what torch.save wrote."""
     if not path.is_file() or is_safetensors(path):
-        return read_checkpoint(path, foreign=True).weights
+        return read_file(path, foreign=True).weights
     try:
         # Only the zip files that torch.save writes today can be mapped.
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path))
@@ -136,29 +140,13 @@ def _weights(path: Path) -> dict[str, Tensor]:
     return weights
 
 
-def digest(tensors: Mapping[str, Tensor]) -> str:
-    """One sha256 over the names, types, shapes and numbers of the tensors."""
-    sha256 = hashlib.sha256()
+def digest(text: str, tensors: Mapping[str, Tensor]) -> str:
+    """One sha256 over a text and the names, types, shapes and numbers of the tensors."""
+    sha256 = hashlib.sha256(text.encode())
     for name, tensor in sorted(tensors.items()):
-        sha256.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        sha256.update(f"\n{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
         sha256.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
     return sha256.hexdigest()
-
-
-def sealed(content: Mapping[str, Any]) -> str:
-    """The content as JSON with a digest of itself; the same content gives the same text."""
-    form: dict[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
-    text = json.dumps(content, **form)
-    return json.dumps({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}, **form)
-
-
-def unsealed(text: str) -> dict[str, Any]:
-    """The content of what `sealed` wrote. Raises ValueError for any other text."""
-    content = parsed(text)
-    content.pop("sha256", None)
-    if sealed(content) != text:
-        raise ValueError("the content is not what its digest says")
-    return content
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -1,25 +1,28 @@
-"""Checkpoints to continue from, the few that a run keeps, and the average of several.
+"""Checkpoints to continue from, the few that a run keeps, and how every file appears whole or not at all.
 
-A checkpoint is one .safetensors file, so that one rename makes it appear whole. Reading it runs no code.
+A checkpoint is one .safetensors file. Reading it runs no code.
 
     embedding.weight, ...      the weights
     optimizer.0.exp_avg, ...   the optimizer's tensors, by the parameter's number
-    "checkpoint" (header)      JSON: step, config, other settings, versions, digests
+    header                     JSON: config, step, other settings, versions; of a run also the tokenizers and the
+                               direction, so that each of its checkpoints is a translator; and one digest of it all
 
 No random generator is saved: `train` seeds each update by the seed, the step and the rank.
 """
 
-import hashlib
 import math
+import os
 import platform
 import re
 import shutil
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 from torch.amp.grad_scaler import GradScaler
@@ -27,23 +30,63 @@ from torch.optim import Optimizer
 
 from transformer_lib.config import check_positive
 from transformer_lib.transformer import Transformer
-from transformer_lib.weight_files import (
-    FORMAT,
-    Content,
-    average_checkpoints,
-    damaged,
-    differing,
-    digest,
-    is_safetensors,
-    read_checkpoint,
-    sealed,
-)
+from transformer_lib.weight_files import Content, damaged, differing, header, is_safetensors, read_file
 
-from .whole_files import PART, whole
-
+PART = ".transformer_lib.part"  # the end of a name that nobody else gives to a folder: one left by a kill is deleted
 CHECKPOINTS = "checkpoints"  # a folder in that of a run
 # Which weights of a run are used: those of the lowest validation perplexity, the newest, or the mean of the newest few.
 WhichWeights = Literal["best", "latest", "average"]
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A file or folder to write, in a folder of its own beside the path; then it is flushed and renamed to the path.
+
+    Raises:
+        OSError: a full disk, a folder that cannot be written; what was there before is untouched.
+    """
+    part = path.with_name(path.name + PART)  # a folder: a killed save_file leaves a temporary file in it
+    written = part / path.name
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        yield written
+        if written.is_dir():
+            shutil.rmtree(path, ignore_errors=True)  # a folder takes the place of none that is filled
+        else:
+            written.chmod(part.stat().st_mode & 0o666)  # save_file makes files for their owner alone
+        _flush(written)
+        written.replace(path)
+        _flush(path.parent)
+    except (OSError, SafetensorError) as error:
+        remedy = "make room or name another folder; what was saved before is untouched"
+        raise OSError(f"{path} is not written: {error}; {remedy}") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def write_file(path: Path, content: str) -> None:
+    """Write a text file whole or not at all. Raises OSError; then what was there before is untouched."""
+    with whole(path) as part:
+        part.write_text(content, encoding="utf-8", newline="\n")
+
+
+def _flush(path: Path) -> None:
+    """Have the system write a file, or the names in a folder, to the disk."""
+    if path.is_dir() and os.name == "nt":
+        return  # Windows opens no folders and keeps their names safe itself
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def save_tensors(path: Path, described: Mapping[str, Any], tensors: dict[str, Tensor]) -> None:
+    """Write a .safetensors file with what is said of the tensors in its header. Raises OSError as `whole` does."""
+    with whole(path) as part:
+        save_file(tensors, part, header(described, tensors))
 
 
 def save_checkpoint(
@@ -52,16 +95,16 @@ def save_checkpoint(
     optimizer: Optimizer,
     step_num: int,
     val_perplexity: float | None = None,
-    translator: str | None = None,
     scaler: GradScaler | None = None,
+    translator: Mapping[str, Any] | None = None,
 ) -> None:
     """Everything that a run needs to go on as if it had never stopped, in one file, which appears whole or not at all.
 
     Args:
         step_num: updates made so far.
         val_perplexity: of these weights on held-out pairs; RunCheckpoints keeps the best. Infinity counts as none.
-        translator: digest of the translator.json that the weights belong to.
         scaler: of the loss in fp16.
+        translator: what Translator.described says; with it the checkpoint is a translator, too.
 
     Raises:
         OSError: a full disk, a folder that cannot be written; what was saved before is untouched.
@@ -82,34 +125,25 @@ def save_checkpoint(
         if not isinstance(value, Tensor):
             raise ValueError(f"{name} = {value!r} is no tensor; use an optimizer such as Adam")
         tensors[name] = value.detach().cpu().contiguous()
-    content = {
-        "format": FORMAT,
+    described = {
         "step_num": step_num,
         "val_perplexity": val_perplexity if math.isfinite(val_perplexity or 0) else None,
         "config": asdict(model.config),
         "optimizer": {"kind": type(optimizer).__name__, "param_groups": state["param_groups"]},
-        "translator": translator,
         "scaler": scaler.state_dict() if scaler else {},
         "versions": {"torch": torch.__version__, "python": platform.python_version()},
-        "tensors": digest(tensors),
     }
-    with whole(path) as part:
-        save_file(tensors, part, {"checkpoint": sealed(content), "library": "transformer_lib"})
+    save_tensors(path, {**described, **(translator or {})}, tensors)
 
 
 def load_checkpoint(
-    path: Path | str,
-    model: Transformer,
-    optimizer: Optimizer | None = None,
-    translator: str | None = None,
-    scaler: GradScaler | None = None,
+    path: Path | str, model: Transformer, optimizer: Optimizer | None = None, scaler: GradScaler | None = None
 ) -> int:
     """Put a checkpoint's weights into the model, and its other state into the optimizer if there is one.
 
     Everything is checked before anything is changed. No random generator is changed.
 
     Args:
-        translator: digest that the checkpoint must have been saved with; None: any.
         scaler: gets the saved scale, if the checkpoint has one.
 
     Returns:
@@ -117,145 +151,26 @@ def load_checkpoint(
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a truncated, altered or foreign checkpoint, or one of another config, optimizer or translator; the
-            model and the optimizer stay as they were.
+        ValueError: a truncated, altered or foreign checkpoint, or one of another config or optimizer; the model and
+            the optimizer stay as they were.
     """
     path = Path(path)
-    found = read_checkpoint(path)
-    _check_fit(path, found, model, translator)
+    found = read_file(path)
+    try:
+        step_num, saved, own = found.described["step_num"], found.described["config"], asdict(model.config)
+        if names := [name for name in own if saved.get(name) != own[name]]:
+            values = "; ".join(f"{name} is {saved.get(name)!r} there, {own[name]!r} here" for name in names)
+            raise ValueError(f"{path} is a checkpoint from another config: {values}; build the model with its config")
+    except (KeyError, AttributeError) as error:
+        raise damaged(path, error) from error
+    if names := differing(found.weights, model.state_dict()):
+        raise ValueError(f"{path} does not hold the weights of this model: {names} differ")
     if optimizer is not None:
         _restore(path, found, optimizer)
     if scaler is not None and found.described.get("scaler"):
         scaler.load_state_dict(found.described["scaler"])
     model.load_state_dict(found.weights)
-    return found.described["step_num"]
-
-
-@dataclass(frozen=True)
-class RunCheckpoints:
-    """The checkpoints of one run: a folder with `step-000160.safetensors` and the like in it.
-
-    Args:
-        keep_last: number of the newest that are kept, besides the one with the lowest val_perplexity.
-        translator: the run's translator.json; a checkpoint carries its digest and is loaded beside no other.
-    """
-
-    folder: Path
-    keep_last: int = 5
-    translator: Path | None = None
-
-    def __post_init__(self):
-        check_positive(keep_last=self.keep_last)
-
-    def paths(self) -> list[Path]:
-        """All, the oldest first."""
-        paths = self.folder.glob("step-*") if self.folder.is_dir() else ()
-        named = (path for path in paths if re.fullmatch(r"step-\d+\.safetensors", path.name) and path.is_file())
-        return sorted(named, key=lambda path: int(path.stem.removeprefix("step-")))
-
-    def last(self) -> list[Path]:
-        """The newest keep_last, the oldest first. Raises FileNotFoundError if there are none."""
-        if not self.paths():
-            raise FileNotFoundError(f"no checkpoint in {self.folder}; train first")
-        return self.paths()[-self.keep_last :]
-
-    def best(self) -> Path | None:
-        """The one with the lowest val_perplexity, the oldest of several; None if none has one."""
-        scores: dict[Path, float] = {}
-        for path in self.paths():
-            with suppress(ValueError, OSError):  # a damaged one has none
-                if (score := read_checkpoint(path, verified=False).described["val_perplexity"]) is not None:
-                    scores[path] = score
-        return min(scores, key=scores.__getitem__, default=None)
-
-    def save(
-        self,
-        model: Transformer,
-        optimizer: Optimizer,
-        step_num: int,
-        val_perplexity: float | None = None,
-        scaler: GradScaler | None = None,
-    ) -> Path:
-        """Write a checkpoint, then remove those that need not be kept. Raises as save_checkpoint does."""
-        path = self.folder / f"step-{step_num:06}.safetensors"
-        save_checkpoint(path, model, optimizer, step_num, val_perplexity, self._translator_digest(), scaler)
-        for old in {*self.paths()} - {*self.last(), self.best()}:
-            old.unlink()
-        return path
-
-    def load(self, model: Transformer, which: WhichWeights | None = None) -> str:
-        """Load the weights of the best checkpoint, the latest or the mean of the newest keep_last.
-
-        Args:
-            which: None: the best, or the latest of a run that was never validated.
-
-        Returns:
-            what was loaded, such as "best checkpoint, step 160".
-
-        Raises:
-            FileNotFoundError: there are no checkpoints, or no best one.
-            ValueError: as load_checkpoint and average_checkpoints do.
-        """
-        last, translator = self.last(), self._translator_digest()
-        if which == "average":
-            for path in last:  # the mean compares the numbers with their digest
-                _check_fit(path, read_checkpoint(path, verified=False), model, translator)
-            model.load_state_dict(average_checkpoints(last))
-            return f"average of the last {len(last)} checkpoints"
-        best = None if which == "latest" else self.best()
-        if which == "best" and best is None:
-            raise FileNotFoundError(f"no checkpoint in {self.folder} was validated; use the latest")
-        step_num = load_checkpoint(best or last[-1], model, translator=translator)
-        return f"{'best' if best else 'latest'} checkpoint, step {step_num}"
-
-    def resume(
-        self, model: Transformer, optimizer: Optimizer, scaler: GradScaler | None = None
-    ) -> tuple[int, list[str]]:
-        """Load the newest checkpoint that is intact, and rename the newer ones to `*.damaged`.
-
-        Returns:
-            its step, and what there is to say of it and of the others.
-
-        Raises:
-            FileNotFoundError: there are no checkpoints.
-            ValueError: none of them can be loaded; then none is renamed.
-        """
-        self.last()  # there must be one
-        skipped: dict[Path, str] = {}
-        for path in reversed(self.paths()):
-            try:
-                step_num = load_checkpoint(path, model, optimizer, self._translator_digest(), scaler)
-            except (ValueError, OSError) as error:
-                skipped[path] = str(error)
-                continue
-            for newer in skipped:
-                newer.replace(newer.with_name(newer.name + ".damaged"))
-            damaged = [f"skipped and renamed to *.damaged: {reason}" for reason in skipped.values()]
-            return step_num, [*damaged, f"resumed from {path}"]
-        raise ValueError(f"no checkpoint in {self.folder} can be loaded: {'; '.join(skipped.values())}")
-
-    def clean(self) -> None:
-        """Remove what a killed run left half written. No other run may be writing here."""
-        for left in self.folder.glob(f"step-*{PART}"):
-            shutil.rmtree(left, ignore_errors=True)
-
-    def _translator_digest(self) -> str | None:
-        return self.translator and hashlib.sha256(self.translator.read_bytes()).hexdigest()
-
-
-def _check_fit(path: Path, found: Content, model: Transformer, translator: str | None) -> None:
-    """Raise ValueError for a checkpoint of another translator, config or model."""
-    try:
-        if translator not in (None, found.described["translator"]):
-            raise ValueError(f"{path} was not saved with the translator.json beside it; put back the one of its run")
-        saved, own = found.described["config"], asdict(model.config)
-        if names := [name for name in own if saved.get(name) != own[name]]:
-            values = "; ".join(f"{name} is {saved.get(name)!r} there, {own[name]!r} here" for name in names)
-            raise ValueError(f"{path} is a checkpoint from another config: {values}; build the model with its config")
-        if names := differing(found.weights, model.state_dict()):
-            raise ValueError(f"{path} does not hold the weights of this model: {names} differ")
-    except (KeyError, TypeError, AttributeError) as error:
-        raise damaged(path, error) from error
+    return step_num
 
 
 def _restore(path: Path, found: Content, optimizer: Optimizer) -> None:
@@ -273,3 +188,97 @@ def _restore(path: Path, found: Content, optimizer: Optimizer) -> None:
         raise ValueError(f"{path} is of another optimizer: {error}") from error
     except (KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise damaged(path, error) from error
+
+
+@dataclass(frozen=True)
+class RunCheckpoints:
+    """The checkpoints of one run: a folder with `step-000160.safetensors` and the like in it.
+
+    Args:
+        keep_last: number of the newest that are kept, besides the one with the lowest val_perplexity.
+    """
+
+    folder: Path
+    keep_last: int = 5
+
+    def __post_init__(self):
+        check_positive(keep_last=self.keep_last)
+
+    def path(self, step_num: int) -> Path:
+        """Of the checkpoint after so many steps."""
+        return self.folder / f"step-{step_num:06}.safetensors"
+
+    def paths(self) -> list[Path]:
+        """All, the oldest first."""
+        paths = self.folder.glob("step-*") if self.folder.is_dir() else ()
+        named = (path for path in paths if re.fullmatch(r"step-\d+\.safetensors", path.name) and path.is_file())
+        return sorted(named, key=step_of)
+
+    def last(self) -> list[Path]:
+        """The newest keep_last, the oldest first. Raises FileNotFoundError if there are none."""
+        if not self.paths():
+            raise FileNotFoundError(f"no checkpoint in {self.folder}; train first")
+        return self.paths()[-self.keep_last :]
+
+    def best(self) -> Path | None:
+        """The one with the lowest val_perplexity, the oldest of several; None if none has one."""
+        scores: dict[Path, float] = {}
+        for path in self.paths():
+            with suppress(ValueError, OSError):  # a damaged one has none
+                if (score := read_file(path, verified=False).described.get("val_perplexity")) is not None:
+                    scores[path] = score
+        return min(scores, key=scores.__getitem__, default=None)
+
+    def chosen(self, which: WhichWeights | None = None) -> tuple[list[Path], str]:
+        """The checkpoint whose weights are wanted, or those whose mean is; and what they are called.
+
+        Args:
+            which: None: the best, or the latest of a run that was never validated.
+
+        Raises:
+            FileNotFoundError: there are no checkpoints, or no best one.
+        """
+        last = self.last()
+        if which == "average":
+            return last, f"average of the last {len(last)} checkpoints"
+        best = None if which == "latest" else self.best()
+        if which == "best" and best is None:
+            raise FileNotFoundError(f"no checkpoint in {self.folder} was validated; use the latest")
+        path = best or last[-1]
+        return [path], f"{'best' if best else 'latest'} checkpoint, step {step_of(path)}"
+
+    def newest_intact(self) -> tuple[Path, list[str]]:
+        """The newest checkpoint that is intact, and what there is to say; newer ones are renamed to `*.damaged`.
+
+        Raises:
+            FileNotFoundError: there are no checkpoints.
+            ValueError: none of them can be read; then none is renamed.
+        """
+        self.last()  # there must be one
+        skipped: dict[Path, str] = {}
+        for path in reversed(self.paths()):
+            try:
+                read_file(path)
+            except (ValueError, OSError) as error:
+                skipped[path] = str(error)
+                continue
+            for newer in skipped:
+                newer.replace(newer.with_name(newer.name + ".damaged"))
+            damaged = [f"skipped and renamed to *.damaged: {reason}" for reason in skipped.values()]
+            return path, [*damaged, f"resumed from {path}"]
+        raise ValueError(f"no checkpoint in {self.folder} can be read: {'; '.join(skipped.values())}")
+
+    def remove_old(self) -> None:
+        """Remove those that need not be kept."""
+        for old in {*self.paths()} - {*self.last(), self.best()}:
+            old.unlink()
+
+    def clean(self) -> None:
+        """Remove what a killed run left half written. No other run may be writing here."""
+        for left in self.folder.glob(f"step-*{PART}"):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def step_of(path: Path) -> int:
+    """The steps that a checkpoint of this name has behind it."""
+    return int(path.stem.removeprefix("step-"))

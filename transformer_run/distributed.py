@@ -5,13 +5,14 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.distributed import PrefixStore, rendezvous  # pyright: ignore[reportPrivateImportUsage]
 from torch.nn.parallel import DistributedDataParallel
 
+T = TypeVar("T")
 WAIT = timedelta(hours=6)  # at most, of one rank for another: rank 0 may read a large corpus first
 
 
@@ -88,28 +89,20 @@ def process_group(device: str) -> Iterator[str]:
         torch.distributed.destroy_process_group()
 
 
-def broadcast(decision: bool, device: str) -> bool:
-    """What rank 0 decided: clocks differ, and either all ranks go on or none."""
-    if processes().world_size == 1:
-        return decision
-    flag = torch.tensor(int(decision), device=device)
-    torch.distributed.broadcast(flag, src=0)
-    return bool(flag.item())
-
-
-@contextlib.contextmanager
-def rank_0_first() -> Iterator[None]:
-    """Inside the `with` block rank 0 goes first; the other ranks enter when it has left.
+def broadcast(value: T, device: str) -> T:
+    """What rank 0 has; the other ranks wait for it. (Clocks differ, and either all ranks go on or none.)
 
     Raises:
         ValueError: in the others, where rank 0 left with an error.
     """
     rank, world_size = processes()
-    if rank > 0:
-        try:
-            torch.distributed.barrier()
-        except RuntimeError as error:
-            raise ValueError("rank 0 has stopped; its own error says why") from error
-    yield
-    if rank == 0 and world_size > 1:
-        torch.distributed.barrier()
+    if world_size == 1:
+        return value
+    values = [value]
+    try:
+        torch.distributed.broadcast_object_list(values, src=0, device=torch.device(device))
+    except RuntimeError as error:
+        if rank == 0:
+            raise
+        raise ValueError("rank 0 has stopped; its own error says why") from error
+    return values[0]

@@ -3,10 +3,16 @@
 import hashlib
 import itertools
 import json
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
+from io import BufferedWriter
 from pathlib import Path
+
+import numpy as np
+from numpy.lib import format as npy
 
 from transformer_lib.config import TransformerConfig
 from transformer_lib.data.batches import Ids, token_counts
@@ -15,13 +21,13 @@ from transformer_lib.data.text_files import Pair, TextPairs
 from transformer_lib.data.tokenizers import SPECIALS, UNK_ID, WordTokenizer, train_tokenizer
 from transformer_lib.transformer import Transformer
 
-from .encoded_pairs import EncodedPairs
+from .checkpoints import whole
 from .own_corpus import Corpus, Limits, Sides
 from .settings import RunConfig
-from .translator import DESCRIPTION, Translator, progress_bar
-from .whole_files import whole
+from .translator import Translator, progress_bar
 
-ENCODED, SEAL = "encoded", "seal.json"  # in the folder of a run: the ids of its training pairs; and what they are of
+ENCODED, SEAL = "encoded", "sha256"  # in the folder of a run: the ids of its training pairs; and their digest
+SIDES = ("source", "target")
 
 
 def read_corpus(config: RunConfig) -> Corpus:
@@ -73,6 +79,71 @@ def new_translator(config: RunConfig, pairs: Corpus) -> Translator:
     return Translator(model, tokenizers[0], tokenizers[1], config.source, config.target)
 
 
+class EncodedPairs(Sequence[tuple[Ids, Ids]]):
+    """Sentence pairs as ids in memory-mapped arrays: only what is read takes memory, and all processes share it.
+
+        source_ids.npy        the ids of all source sentences, one after the other
+        source_starts.npy     where each begins, and behind the last one where it ends
+        target_ids.npy, target_starts.npy
+
+    Args:
+        folder: that `write` has filled.
+    """
+
+    def __init__(self, folder: Path):
+        # A memoryview gives a sentence several times as fast as the array does.
+        self._ids, self._starts = (
+            [memoryview(np.load(folder / f"{side}_{part}.npy", mmap_mode="r")) for side in SIDES]
+            for part in ("ids", "starts")
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sentence, (2 sides, pairs): enough to plan batches without reading an id."""
+        return np.stack([np.diff(starts).astype(np.int32) for starts in self._starts])
+
+    def __len__(self) -> int:
+        return len(self._starts[0]) - 1
+
+    def __getitem__(self, i):  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The ids of pair i; lists, as a tokenizer gives them."""
+        if not 0 <= i < len(self):
+            raise IndexError(f"pair {i} of {len(self)}")
+        source, target = (
+            ids[starts[i] : starts[i + 1]].tolist() for ids, starts in zip(self._ids, self._starts, strict=True)
+        )
+        return source, target
+
+    @classmethod
+    def write(cls, folder: Path, pairs: Iterable[tuple[Ids, Ids]], vocabulary_size: int) -> "EncodedPairs":
+        """Write the pairs, one after the other, into a folder that exists.
+
+        Args:
+            vocabulary_size: the larger one of the two sides'; ids take as few bytes as it allows.
+        """
+        kind = np.min_scalar_type(vocabulary_size - 1)
+        starts = [array("q", [0]) for _ in SIDES]
+        with ExitStack() as stack:
+            files = [stack.enter_context((folder / f"{side}_ids.npy").open("wb")) for side in SIDES]
+            for file in files:
+                _write_header(file, kind, 0)
+            for pair in pairs:
+                for file, begun, ids in zip(files, starts, pair, strict=True):
+                    file.write(array(kind.char, ids))
+                    begun.append(begun[-1] + len(ids))
+            for file, begun in zip(files, starts, strict=True):
+                file.seek(0)
+                _write_header(file, kind, begun[-1])
+        for side, begun in zip(SIDES, starts, strict=True):
+            np.save(folder / f"{side}_starts.npy", np.frombuffer(begun, np.int64))
+        return cls(folder)
+
+
+def _write_header(file: BufferedWriter, kind: np.dtype, length: int) -> None:
+    # Of a .npy file, written before its length is known and again after: numpy leaves room in the header.
+    npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(kind), "fortran_order": False, "shape": (length,)})
+
+
 def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedPairs:
     """The ids of the training pairs, written once; a resumed run takes those that its folder has, if they are whole.
 
@@ -81,8 +152,7 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
         ValueError: what has the name of their folder is something else.
     """
     path, config = folder / ENCODED, translator.model.config
-    text = pairs.digest + (folder / DESCRIPTION).read_text("utf-8")
-    of = hashlib.sha256(text.encode()).hexdigest()
+    of = pairs.digest + json.dumps(translator.described())
     if not (path / SEAL).is_file() or (path / SEAL).read_bytes() != _seal(path, of):
         if path.exists() and not (path / SEAL).exists():
             raise ValueError(f"{path} holds no pairs of a run; move it away, or name another folder for the run")
@@ -95,12 +165,12 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
 
 
 def _seal(folder: Path, of: str) -> bytes:
-    """The digest of what was encoded, and the sha256 of each array, as JSON."""
-    seal = {"of": of}
+    """One digest of what was encoded and of its arrays."""
+    sha256 = hashlib.sha256(of.encode())
     for path in sorted(path for path in folder.glob("*.npy") if path.is_file()):  # a pipe would never end
         with path.open("rb") as file:
-            seal[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return json.dumps(seal).encode()
+            sha256.update(hashlib.file_digest(file, "sha256").digest())
+    return sha256.hexdigest().encode()
 
 
 def check_token_counts(

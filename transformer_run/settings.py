@@ -19,12 +19,12 @@ from transformer_lib.data.corpora import CORPORA, check_corpus
 from transformer_lib.data.tokenizers import USUAL_SIZE, TokenizerKind
 from transformer_lib.weight_files import check_regular, parsed
 
-from .precision import Precision
-from .whole_files import write_file
+from .checkpoints import write_file
+from .update import Precision
 
 FOLDER_FIRST = "The run's folder stands before --data"
 RUN_CONFIG = "training.json"  # in the folder of a run
-FORMAT = 1  # of that file; a change that older readers cannot follow raises it
+FORMAT = 2  # of that file; a change that older readers cannot follow raises it
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 MODELS = {  # by name: fields of TransformerConfig
     "base": {},
@@ -141,7 +141,8 @@ class RunConfig:
             check_regular(path)
             content = parsed(path.read_text("utf-8"))
             if (its_format := content.pop("format", None)) != FORMAT:
-                raise ValueError(f"format = {its_format!r}, and this library reads {FORMAT}: use the one that wrote it")
+                problem = f"format = {its_format!r}, and this library reads {FORMAT}"
+                raise ValueError(f"{problem}: use the one that wrote it, or train into another folder")
             written = content.pop("digests", {})
             if unknown := content.keys() - {f.name for f in fields(cls)}:
                 raise ValueError(f"it has {', '.join(sorted(unknown))}, which this library does not know")
@@ -151,7 +152,8 @@ class RunConfig:
             content["training"] = config_from_dict(TrainingConfig, content["training"])
             return cls(**content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} is truncated, altered or of another version: {error!r}") from error
+            what = error if isinstance(error, ValueError) else repr(error)
+            raise ValueError(f"{path} is truncated, altered or of another version: {what}") from error
 
     def _flat(self) -> dict[str, Any]:
         # Every setting by its name, those of the model and of the training too, given or not.

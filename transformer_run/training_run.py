@@ -10,25 +10,33 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
 
-from transformer_lib.data.batches import in_background, token_batches
+from transformer_lib.data.batches import token_batches
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import DIVERGED, StepRecord, adam, epochs, seeded, train
 from transformer_lib.transformer import count_parameters
 
-from .checkpoints import CHECKPOINTS, RunCheckpoints
-from .distributed import broadcast, processes, rank_0_first
-from .encoded_pairs import EncodedPairs
+from .checkpoints import CHECKPOINTS, RunCheckpoints, load_checkpoint, save_checkpoint, step_of
+from .distributed import broadcast, processes
 from .metrics import Metrics
 from .own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus
-from .precision import chosen_precision, gradient_scaler
-from .preparation import ENCODED, check_token_counts, encode_once, heads, lacking, new_translator, read_corpus
-from .settings import RunConfig
+from .preparation import (
+    ENCODED,
+    EncodedPairs,
+    check_token_counts,
+    encode_once,
+    heads,
+    lacking,
+    new_translator,
+    read_corpus,
+)
+from .settings import RUN_CONFIG, RunConfig
 from .translator import MODEL, Translator, progress_bar, run_checkpoints
-from .update import Update
+from .update import Update, chosen_precision, gradient_scaler
 
 LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
 LARGE = 20_000_000  # parameters; a processor takes days to train as many
@@ -40,41 +48,49 @@ class Run:
     Of several processes (torchrun), rank 0 alone writes, validates and decides when to stop.
     """
 
+    config: RunConfig
+    translator: Translator
+    val_ids: list[tuple[list[int], list[int]]]  # rank 0 alone has them
     metrics: Metrics
     interrupted: Callable[[], bool]  # whether Ctrl-C came
 
     def __init__(self, folder: Path, config: RunConfig, device: str, resume: bool):
         self.folder, self.device, self.is_first = folder, device, processes().rank == 0
         self.checkpoints = run_checkpoints(folder, config.keep_last)
-        # Rank 0 reads the texts and chooses the precision; the others load what it has written.
-        with rank_0_first(), seeded(config.training.seed, torch.device(device)):
-            pairs = None
+        self.notes: list[str] = []  # what there is to say before the first step; nothing of the ranks behind the first
+        begun: Any = None
+        pairs: Corpus | None = None
+        with seeded(config.training.seed, torch.device(device)):
             if self.is_first:
                 config = replace(config, precision=chosen_precision(config.precision, torch.device(device)))
                 pairs = read_corpus(config)
-                self.checkpoints.clean()
-            self.config = config if self.is_first else RunConfig.read(folder)
-            training = self.config.training
-            if pairs is None or resume:
-                self.translator = Translator.untrained(folder, device)
-            elif config.begun_from:
-                self.translator = Translator.load(config.begun_from)
-            else:
-                self.translator = new_translator(config, pairs)
-            self.model = self.translator.model.to(device)
-            self.optimizer = adam(self.model, training)
-            self.scaler = gradient_scaler(self.config.precision, torch.device(device))
-            self.steps_done, resumed = 0, list[str]()
-            if resume:
-                self.steps_done, resumed = self.checkpoints.resume(self.model, self.optimizer, self.scaler)
-            if self.steps_done > training.num_steps:
-                done = f"{folder} has {self.steps_done} behind it"
-                raise ValueError(f"num_steps = {training.num_steps}, but {done}; give a larger one")
-            self.val_ids = [] if pairs is None else self._write(pairs)
+                begun = config, *self._begun(config, pairs, resume)
+        # Rank 0 has read the texts and chosen the precision; the others take what it has.
+        self.config, self.translator, newest = broadcast(begun, device)
+        self.model = self.translator.model.to(device)
+        self.optimizer = adam(self.model, self.config.training)
+        self.scaler = gradient_scaler(self.config.precision, torch.device(device))
+        self.steps_done = load_checkpoint(newest, self.model, self.optimizer, self.scaler) if newest else 0
         self.train_ids = EncodedPairs(folder / ENCODED)
         self.saved = self.steps_done  # the step of the newest checkpoint
-        # What there is to say before the first step; nothing of the ranks behind the first.
-        self.notes = [] if pairs is None else [*resumed, *self._described(pairs, is_new=not resume)]
+        self.notes += [] if pairs is None else self._described(pairs, is_new=not resume)
+
+    def _begun(self, config: RunConfig, pairs: Corpus, resume: bool) -> tuple[Translator, Path | None]:
+        """Rank 0's part of the beginning: the translator, and the checkpoint that a resumed run goes on from."""
+        self.checkpoints.clean()
+        newest = None
+        if resume:
+            newest, self.notes = self.checkpoints.newest_intact()
+            if (done := step_of(newest)) > config.training.num_steps:
+                limit = f"num_steps = {config.training.num_steps}, but {self.folder} has {done} behind it"
+                raise ValueError(f"{limit}; give a larger one")
+        base = newest or config.begun_from
+        translator = Translator.load(base) if base else new_translator(config, pairs)
+        is_own = all(getattr(translator.model.config, name) == value for name, value in config.model.items())
+        if not is_own or (translator.source, translator.target) != (config.source, config.target):
+            raise ValueError(f"{base} is of another run than {self.folder / RUN_CONFIG}; take it away")
+        self.val_ids = self._write(config, translator, pairs)
+        return translator, newest
 
     @classmethod
     @contextmanager
@@ -148,7 +164,7 @@ class Run:
         stop_at = time.monotonic() + (math.inf if minutes is None else minutes * 60)
         if broadcast(self._patience_is_over(), self.device):  # it was killed after it stopped early
             return
-        batches = in_background(epochs(self.train_ids, self.model.config, training, done * training.accumulate))
+        batches = epochs(self.train_ids, self.model.config, training, done * training.accumulate)
         config = self.config
         update = Update(self.model, config.precision, config.r_drop, config.compile, self.scaler)
         for record in train(self.model, self.optimizer, batches, training, done, update):
@@ -189,7 +205,9 @@ class Run:
     def save(self, step_num: int, val_perplexity: float | None) -> None:
         """Write a checkpoint, and remove those that need not be kept. Raises as save_checkpoint does."""
         if self.is_first:
-            self.checkpoints.save(self.model, self.optimizer, step_num, val_perplexity, self.scaler)
+            path, translator = self.checkpoints.path(step_num), self.translator.described()
+            save_checkpoint(path, self.model, self.optimizer, step_num, val_perplexity, self.scaler, translator)
+            self.checkpoints.remove_old()
             self.saved = step_num
 
     def summary(self) -> list[str]:
@@ -203,7 +221,7 @@ class Run:
         step = self.metrics.last.get("step_num", self.steps_done)
         reached = f"{self.folder} has made {step:,} of {num_steps:,} steps"
         if validated and (best := self.checkpoints.best()):  # it may have been taken away
-            step = int(best.stem.removeprefix("step-"))
+            step = step_of(best)
             what = f"the best is step {step:,}"
             if not step:
                 what = f"none better than before: the best is step 0, {self.config.begun_from} as it was"
@@ -216,15 +234,13 @@ class Run:
     def _patience_is_over(self) -> bool:
         return self.metrics.since_best >= (self.config.patience or math.inf)
 
-    def _write(self, pairs: Corpus) -> list[tuple[list[int], list[int]]]:
-        """Write the run's settings, translator and encoded pairs; returns the ids for validation."""
-        if not self.steps_done:
-            self.translator.describe(self.folder)
-        replace(self.config, digest=pairs.digest).write(self.folder)
-        val_ids, limit = self.translator.encode(pairs.held_out), self.config.training.batch_tokens
-        train_ids = encode_once(self.folder, self.translator, pairs)
-        check_token_counts("training", pairs, train_ids, self.model.config, limit)
-        check_token_counts("validation", pairs.held_out, val_ids, self.model.config, limit)
+    def _write(self, config: RunConfig, translator: Translator, pairs: Corpus) -> list[tuple[list[int], list[int]]]:
+        """Write the run's settings and encoded pairs; returns the ids for validation."""
+        replace(config, digest=pairs.digest).write(self.folder)
+        val_ids, limit = translator.encode(pairs.held_out), config.training.batch_tokens
+        train_ids = encode_once(self.folder, translator, pairs)
+        check_token_counts("training", pairs, train_ids, translator.model.config, limit)
+        check_token_counts("validation", pairs.held_out, val_ids, translator.model.config, limit)
         return val_ids
 
     def _described(self, pairs: Corpus, is_new: bool) -> Iterator[str]:

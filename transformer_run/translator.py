@@ -1,32 +1,27 @@
-"""A trained translator: its model, its tokenizers and its direction, in the folder of a run or packed into a small one.
+"""A trained translator: its model, its tokenizers and its direction, in one .safetensors file.
 
     a run's folder
-        translator.json              config, tokenizers, direction, digests
         training.json                the settings of the run
         metrics.jsonl
         encoded/source_ids.npy ...   the ids of its training pairs
         checkpoints/step-000160.safetensors ...
 
-    a packed folder
-        translator.json
-        model.safetensors            the weights, in 8 bits or fewer
+    a saved or packed folder
+        model.safetensors            packed: the weights in 8 bits or fewer
 
-Reading either runs no code. translator.json holds a digest of itself; in a packed folder one of the weights too, and
-each checkpoint of a run holds that of its translator.json: what was altered or belongs elsewhere is refused.
+The header of either file is JSON and holds config, tokenizers, direction, a format and one digest of everything.
+Reading runs no code; what was altered, or is of another version, is refused.
 """
 
 import json
-import math
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from transformer_lib.config import TransformerConfig, check_choice, check_positive, config_from_dict
 from transformer_lib.data.tokenizers import Tokenizer, load_tokenizer
@@ -34,17 +29,16 @@ from transformer_lib.decoding import PAPERS_ALPHA, Alpha, Hypothesis, hypothesis
 from transformer_lib.evaluation import Bleu, bleu, bleu_tokenization, exact_match
 from transformer_lib.own_parts import check_weights_suffice
 from transformer_lib.transformer import Transformer, count_parameters
-from transformer_lib.weight_files import check_regular, differing, digest, sealed, unsealed
+from transformer_lib.weight_files import Content, average_checkpoints, damaged, differing, read_file
 
 from .alignment import AttentionMap, word_alignment, word_numbers
-from .checkpoints import CHECKPOINTS, RunCheckpoints, WhichWeights
+from .checkpoints import CHECKPOINTS, RunCheckpoints, WhichWeights, save_tensors
 from .quantization import dequantize, quantize
 from .settings import RUN_CONFIG, RunConfig
 from .translation import hypotheses, source_ids, translate
-from .whole_files import whole, write_file
 
-DESCRIPTION, MODEL = "translator.json", "model.safetensors"
-NEW_MODEL = MODEL + ".new"  # until translator.json is that of these weights
+MODEL = "model.safetensors"  # the file in a folder
+OF_A_TRANSLATOR = ("config", "source", "target", "source_tokenizer", "target_tokenizer")  # in the header of its file
 PRETRAINED = Path(__file__).parent / "pretrained"  # the packed translators that come with the package
 
 
@@ -70,25 +64,22 @@ class Translator:
         sizes = f"{count_parameters(self.model):,} parameters, {len(self.target_tokenizer):,} tokens"
         return f"Translator({self.source} → {self.target}, {sizes})"
 
-    def describe(self, folder: Path, **more: str) -> None:
-        """Write translator.json: all but the weights, which the checkpoints hold, and the entries of `more`."""
+    def described(self) -> dict[str, Any]:
+        """All but the weights, as the header of a file has it."""
         shared = self.target_tokenizer is self.source_tokenizer
-        described = {
+        return {
+            "config": asdict(self.model.config),
             "source": self.source,
             "target": self.target,
-            "model": asdict(self.model.config),
             "source_tokenizer": self.source_tokenizer.to_json(),
             "target_tokenizer": None if shared else self.target_tokenizer.to_json(),
-            **more,
         }
-        write_file(folder / DESCRIPTION, sealed(described))
 
     def save(self, folder: Path | str) -> None:
         """Write everything into a folder, the weights as they are; `load` gives the same translator.
 
         Raises:
-            ValueError: the folder is that of a run, whose checkpoints would no longer fit; or the model has parts of
-                your own.
+            ValueError: the folder is that of a run; or the model has parts of your own.
         """
         self._write(Path(folder), self._weights())
 
@@ -99,76 +90,43 @@ class Translator:
         """
         self._write(Path(folder), quantize(self._weights(), bits))
 
-    def _weights(self) -> dict[str, torch.Tensor]:
+    def _weights(self) -> dict[str, Tensor]:
         return {name: weight.cpu().contiguous().clone() for name, weight in self.model.state_dict().items()}
 
-    def _write(self, folder: Path, weights: dict[str, torch.Tensor]) -> None:
+    def _write(self, folder: Path, weights: dict[str, Tensor]) -> None:
         check_weights_suffice(self.model)
-        if run_checkpoints(folder).paths():
+        if RunCheckpoints(folder / CHECKPOINTS).paths():
             raise ValueError(f"{folder} is the folder of a run; name another one")
-        with suppress(OSError, ValueError):  # where a kill left the translator of before between two names
-            _weights_file(folder, description(folder).get("weights")).replace(folder / MODEL)
-        with whole(folder / NEW_MODEL) as part:
-            save_file(weights, part)
-        self.describe(folder, weights=digest(weights))  # a kill before it leaves the old translator, after it the new
-        (folder / NEW_MODEL).replace(folder / MODEL)
+        save_tensors(folder / MODEL, self.described(), weights)
 
     @classmethod
     def load(cls, folder: Path | str, device: str = "cpu", checkpoint: WhichWeights | None = None) -> "Translator":
-        """Read the folder of a run, a packed folder, or by its name a translator that comes with the package.
+        """Read a saved folder, that of a run, one file, or by its name a translator that comes with the package.
 
         Args:
             folder: such as "translator", or one of `pretrained_names()`.
             checkpoint: of a run; None: the best, or the latest of a run that was never validated. Step 0 may be the
-                best: the translator that `train --from` began with. A packed folder has one set of weights.
+                best: the translator that `train --from` began with. Elsewhere there is one set of weights.
 
         Raises:
             FileNotFoundError: there is no translator.
-            ValueError: the folder is truncated, altered or of another program; or an unknown checkpoint.
+            ValueError: a file is truncated, altered, of another version or of another program; checkpoints of
+                different translators have no mean; or an unknown checkpoint.
         """
         if checkpoint is not None:
             check_choice(WhichWeights, checkpoint=checkpoint)
         folder = find_folder(folder)
-        sha256 = description(folder).get("weights")
-        packed = sha256 and _packed_weights(_weights_file(folder, sha256), sha256)
-        checkpoints = run_checkpoints(folder)
-        if not packed:
-            checkpoints.last()  # there must be one
-        translator = cls.untrained(folder, device)
-        if not packed:
-            translator.weights = checkpoints.load(translator.model, checkpoint)
-        elif names := differing(packed, translator.model.state_dict()):
-            raise _altered(folder / MODEL, f"its {names} are of another model than {DESCRIPTION}")
-        else:
-            translator.model.load_state_dict(packed)
-        translator.model.eval()
+        paths, which = [model_file(folder)], ""
+        if not paths[0].exists():
+            checkpoints = run_checkpoints(folder)
+            if not checkpoints.paths():
+                remedy = f"run `train` first, or name one that comes with the package: {', '.join(pretrained_names())}"
+                raise FileNotFoundError(f"{folder} holds no trained translator; {remedy}")
+            paths, which = checkpoints.chosen(checkpoint)
+        translator = _read(paths)
+        translator.weights = which
+        translator.model.to(device).eval()
         return translator
-
-    @classmethod
-    def untrained(cls, folder: Path, device: str = "cpu") -> "Translator":
-        """Read everything but the weights, which are as new. Raises as load does."""
-        described = description(folder)
-        try:
-            config = config_from_dict(TransformerConfig, described["model"])
-            sizes = config.source_vocabulary_size or config.vocabulary_size, config.vocabulary_size
-            source_tokenizer = target_tokenizer = _tokenizer(described["source_tokenizer"], sizes[0])
-            if described["target_tokenizer"] is not None:
-                target_tokenizer = _tokenizer(described["target_tokenizer"], sizes[1])
-            direction = described["source"], described["target"]
-        except (ImportError, KeyboardInterrupt):
-            raise
-        except BaseException as error:  # the tokenizers library panics with exceptions that are no Exception
-            raise _altered(folder / DESCRIPTION, repr(error)) from error
-        # A weight takes at least one byte: too many for the files are refused before memory is allocated.
-        packed = described.get("weights")
-        files = [_weights_file(folder, packed)] if packed else run_checkpoints(folder).paths()
-        sizes = ((path.stat().st_size, path) for path in files)
-        weights, (room, largest) = count_parameters(config), max(sizes, default=(math.inf, None))  # as yet no weights
-        if weights > room:
-            raise _altered(folder / DESCRIPTION, f"its {weights:,} weights cannot be in {largest} of {room:,} bytes")
-        with torch.random.fork_rng([]):  # its first numbers are overwritten, and the caller's go on as before
-            model = Transformer(config).to(device)
-        return cls(model, source_tokenizer, target_tokenizer, *direction)
 
     def encode(self, pairs: list[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
         """Both sides of each pair as ids."""
@@ -288,7 +246,7 @@ def check_n_best(n_best: int | None, beam_size: int) -> None:
 
 def pretrained_names() -> list[str]:
     """The translators that come with the package, such as "tatoeba_de_en": German to English."""
-    return sorted(path.parent.name for path in PRETRAINED.glob("*/translator.json"))
+    return sorted(path.parent.name for path in PRETRAINED.glob(f"*/{MODEL}"))
 
 
 def find_folder(folder: Path | str) -> Path:
@@ -297,11 +255,16 @@ def find_folder(folder: Path | str) -> Path:
     return PRETRAINED / folder if not folder.exists() and str(folder) in pretrained_names() else folder
 
 
+def model_file(folder: Path) -> Path:
+    """The one file of a translator: in this folder, or the path itself."""
+    return folder if folder.is_file() else folder / MODEL
+
+
 def run_checkpoints(folder: Path, keep_last: int | None = None) -> RunCheckpoints:
     """The checkpoints in the folder of a run; it keeps as many as training.json says, unless a number is given."""
     if keep_last is None:
         keep_last = RunConfig.read(folder).keep_last if (folder / RUN_CONFIG).exists() else RunConfig.keep_last
-    return RunCheckpoints(folder / CHECKPOINTS, keep_last, folder / DESCRIPTION)
+    return RunCheckpoints(folder / CHECKPOINTS, keep_last)
 
 
 def progress_bar(steps: Iterable[Any], total: int | None, verb: str, done: int = 0, shown: bool = True) -> Any:
@@ -317,27 +280,41 @@ def progress_bar(steps: Iterable[Any], total: int | None, verb: str, done: int =
     return tqdm(steps, total=total, desc=verb, initial=done, mininterval=1.0, delay=delay, disable=not shown)
 
 
-def _altered(path: Path, what: object) -> ValueError:
-    return ValueError(f"{path} is truncated, altered or of another program: {what}")
+def _read(paths: list[Path]) -> Translator:
+    """The translator in one file, or that of the mean of the weights in several."""
+    found = [read_file(path, verified=len(paths) == 1) for path in paths]  # the mean verifies the files that it reads
+    path, described = paths[-1], found[-1].described
+    config, weights, source_tokenizer, target_tokenizer = _parts(path, found[-1])
+    for other, its in zip(paths, found, strict=True):
+        if any(its.described.get(key) != described[key] for key in OF_A_TRANSLATOR):
+            raise ValueError(f"{other} and {path} are of different translators and have no common mean")
+    total = sum(weight.numel() for weight in weights.values())
+    if count_parameters(config) != total:  # before memory is taken
+        raise damaged(path, f"it holds {total:,} weights, and its config has {count_parameters(config):,}")
+    with torch.random.fork_rng([]):  # its first numbers are overwritten, and the caller's go on as before
+        model = Transformer(config)
+    if names := differing(weights, model.state_dict()):
+        raise damaged(path, f"its {names} are of another model than its config")
+    model.load_state_dict(weights if len(paths) == 1 else average_checkpoints(paths))
+    return Translator(model, source_tokenizer, target_tokenizer, described["source"], described["target"])
 
 
-def description(folder: Path) -> dict[str, Any]:
-    """The content of translator.json, compared with its digest.
-
-    Raises:
-        FileNotFoundError: there is none.
-        ValueError: it is truncated, altered or of another program.
-    """
-    path = folder / DESCRIPTION
-    if not path.exists():
-        names = ", ".join(pretrained_names())
-        remedy = f"run `train` first, or name one that comes with the package: {names}"
-        raise FileNotFoundError(f"{folder} holds no trained translator: {path.name} is missing; {remedy}")
-    check_regular(path)
+def _parts(path: Path, found: Content) -> tuple[TransformerConfig, dict[str, Tensor], Tokenizer, Tokenizer]:
+    """The config, the weights and the two tokenizers that a file holds. Raises ValueError if it holds no translator."""
+    described = found.described
     try:
-        return unsealed(path.read_text("utf-8"))
-    except ValueError as error:
-        raise _altered(path, error) from error
+        if lacking := [key for key in OF_A_TRANSLATOR if key not in described]:
+            raise ValueError(f"it is a checkpoint without {', '.join(lacking)}")
+        config = config_from_dict(TransformerConfig, described["config"])
+        sizes = config.source_vocabulary_size or config.vocabulary_size, config.vocabulary_size
+        source = target = _tokenizer(described["source_tokenizer"], sizes[0])
+        if described["target_tokenizer"] is not None:
+            target = _tokenizer(described["target_tokenizer"], sizes[1])
+        return config, dequantize(found.weights), source, target
+    except (ImportError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # the tokenizers library panics with exceptions that are no Exception
+        raise damaged(path, repr(error)) from error
 
 
 def _tokenizer(saved: dict[str, Any], size: int) -> Tokenizer:
@@ -353,23 +330,3 @@ def _tokenizer(saved: dict[str, Any], size: int) -> Tokenizer:
         raise ValueError("its tokenizer has tokens that are no text")
     tokenizer.encode("a")  # some rules fail here first
     return tokenizer
-
-
-def _weights_file(folder: Path, sha256: str | None) -> Path:
-    """model.safetensors, or the new one that a kill left beside it, if translator.json is already that of the new."""
-    new = folder / NEW_MODEL
-    with suppress(SafetensorError):
-        if new.is_file() and digest(load_file(new)) == sha256:
-            return new
-    return folder / MODEL
-
-
-def _packed_weights(path: Path, sha256: str) -> dict[str, torch.Tensor]:
-    check_regular(path)
-    try:
-        packed = load_file(path)
-        if digest(packed) != sha256:
-            raise ValueError(f"the content is not what the digest in {DESCRIPTION} says")
-        return dequantize(packed)
-    except (SafetensorError, ValueError) as error:
-        raise _altered(path, error) from error

@@ -1,7 +1,8 @@
 """One update of a run: the plain one of training.py, with a precision, R-Drop, a compiler or several processes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,13 +11,15 @@ from torch.optim import Optimizer
 
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data.batches import Batch
+from transformer_lib.fast import token_losses
 from transformer_lib.shapes import Scalar
 from transformer_lib.training import batch_loss, diverged, dropout_seed, seeded, shorten_gradient
 from transformer_lib.transformer import Transformer
 
 from .distributed import gradient_sync, processes, replica, sum_over_processes
-from .precision import Precision, autocast, gradient_scaler
-from .r_drop import r_drop_loss
+
+Precision = Literal["fp32", "bf16", "fp16", "auto"]  # the number format of matrix products
+FORMATS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Update:
@@ -26,8 +29,8 @@ class Update:
 
     Args:
         precision: "bf16" and "fp16" let matrix products run in 16 bits (torch.autocast), fp16 with a scaled loss;
-            weights and sums stay in float32. "auto": what the device multiplies fast (precision.py).
-        r_drop: weight of the second term of R-Drop (r_drop.py), a method of 2021; 0: the paper's loss.
+            weights and sums stay in float32. "auto": what the device multiplies fast.
+        r_drop: weight of the second term of R-Drop, a method of 2021; 0: the paper's loss.
         compile: whether torch.compile makes kernels for this model first; pays on a GPU.
         scaler: of the loss in fp16, to be saved with the optimizer; None: a new one.
     """
@@ -105,3 +108,62 @@ class Update:
                 self.scaler.scale(loss * world_size).backward()
             losses.append(loss.detach())
         return losses
+
+
+def r_drop_loss(
+    forward: Callable[..., Tensor],
+    batch: Batch,
+    epsilon_ls: float,
+    weight: float,
+) -> Scalar:
+    """The mean of the losses of two passes, and their divergence; in nats.
+
+    Two forward passes of one batch differ by their dropout alone. The second
+    term, which the paper does not have, asks both for the same distribution.
+
+        loss = (loss_1 + loss_2) / 2 + weight / 2 · D
+        D = (KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)) / 2 = Σ (p_1 - p_2) · ln(p_1 / p_2) / 2
+
+    summed over all real target tokens. Source: Liang et al. (2021), their
+    equation (4), halved, as Adam does not feel a constant factor.
+
+    Differs from the paper, whose loss is loss_1.
+    """
+    # Both passes are one batch of twice the size: its dropout differs.
+    target = batch.target_output.repeat(2, 1)
+    pad_id = batch.special_ids[0]
+    real = target != pad_id
+    twice = batch.source.repeat(2, 1), batch.target_input.repeat(2, 1)
+    logits = forward(*twice)[real]  # (2 · real tokens, vocabulary)
+    losses = token_losses(logits, target[real], epsilon_ls, pad_id)
+    log_p = logits.float().log_softmax(dim=-1)
+    first, second = log_p.chunk(2)  # (real tokens, vocabulary)
+    divergence = (first.exp() - second.exp()) * (first - second) / 2
+    return losses.sum() / 2 + weight / 2 * divergence.sum()
+
+
+def chosen_precision(precision: Precision, device: torch.device) -> Precision:
+    """What "auto" means on this device; any other precision is itself.
+
+    bf16 on CUDA from capability 8.0 on, fp16 on older cards, whose bfloat16
+    PyTorch emulates; elsewhere fp32.
+    """
+    if precision != "auto":
+        return precision
+    if device.type != "cuda":
+        return "fp32"
+    has_bf16 = torch.cuda.get_device_capability(device) >= (8, 0)
+    return "bf16" if has_bf16 else "fp16"
+
+
+def autocast(precision: Precision, device: torch.device) -> torch.autocast:
+    """Inside the `with` block matrix products run in this precision; PyTorch chooses which operations follow."""
+    chosen = chosen_precision(precision, device)
+    dtype = FORMATS.get(chosen, torch.bfloat16)
+    return torch.autocast(device.type, dtype, enabled=chosen in FORMATS)
+
+
+def gradient_scaler(precision: Precision, device: torch.device) -> GradScaler:
+    """PyTorch's own scaler of the loss: of fp16; in other precisions it does nothing."""
+    is_fp16 = chosen_precision(precision, device) == "fp16"
+    return GradScaler(device.type, enabled=is_fp16)

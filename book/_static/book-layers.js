@@ -3,7 +3,7 @@
 "use strict";
 
 const LAYERS_KEY = "code-and-checks";
-const FOLDS = ".bd-article details:is(.evidence, .code, .hide)";
+const FOLDS = ".bd-article details:is(.evidence, .code, .hide, .in-python)";
 const phone = matchMedia("(max-width: 30rem)");
 const layersSwitch = document.querySelector(".layers input");
 

@@ -35,7 +35,9 @@ function markScrollable() {
   for (const formula of document.querySelectorAll("span.math")) {
     const line = formula.closest("p, li, td, th, dd, figcaption");
     const width = formula.firstElementChild?.getBoundingClientRect().width ?? 0;
-    formula.classList.toggle("wide", line !== null && width > line.clientWidth);
+    const isWide = line !== null && width > line.clientWidth;
+    formula.classList.toggle("wide", isWide);
+    if (!isWide) formula.classList.remove("goes-on", "begins-before"); // after a narrower window
   }
   for (const box of document.querySelectorAll(BOXES)) {
     box.classList.remove("wide-table");

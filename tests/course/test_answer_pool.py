@@ -36,7 +36,10 @@ def in_rings(quick: Any) -> list[Any]:
 
 
 def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str, int | None]]:
-    """What is tried, its code, and the points it must earn; None: all, or none that the student could see."""
+    """What is tried, its code, and the points it must earn; None: all, or none that the student could see.
+
+    A prediction is right in every type: its reader writes "12" or 12.
+    """
     yield from trials(one)
     for answer in POOL.get(one.label, []):
         yield answer["code"], answer["code"], answer["earns"]
@@ -44,7 +47,7 @@ def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str,
     run(one.cells["solution"], values)
     for what, source in other_types(one, values):
         if not run(source, dict(names)):  # not all have such a form
-            yield what, source, None
+            yield what, source, one.points if one.kind == "predict" else None
     if one.label not in CHANGES_ITS_ARGUMENTS and any(callable(values.get(name)) for name in asked(one)):
         yield "spoils its arguments", spoiling(one, values), one.points
 

@@ -195,6 +195,8 @@ def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers(
     text = assignment_papers.rubric(page, plain, exercises)
     assert halves["ex-attention-design"]["answer"] in text
     assert "## Exercise 5 (" in text
+    assert "1 point for the check" in text
+    assert not re.search(r"\b1 (points|exercises)\b", text)
     assert " in the book): " in text
 
 
@@ -211,7 +213,7 @@ def test_the_weeks_of_a_course_have_their_minutes() -> None:
     [*_, minutes, due] = courses["twelve weeks"][3]  # positions and embeddings, of which one is handed in
     assert minutes == reading("positional_encoding") + reading("embeddings")
     assert due == sum(one.minutes for one in pages["positional_encoding"][1])
-    assert courses["twelve weeks"][10][-1] == 0, "no chapter's exercises are handed in"
+    assert courses["twelve weeks"][11][-1] == 0, "no chapter's exercises are handed in"
     text = teaching_plan.syllabus(ROOT, "six weeks", "https://book.example/")
     assert "{" not in text
     assert "https://book.example/masks.html" in text

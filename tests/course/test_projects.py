@@ -15,8 +15,9 @@ import pytest
 import yaml
 
 import transformer_lib
-from workshop.course import grade_projects, make_projects
+from workshop.course import grade_projects, make_projects, project_tests
 from workshop.course.grading import sandbox
+from workshop.course.grading.submissions import Submission
 
 ROOT = Path(__file__).resolve().parents[2]
 SKELETON = ROOT / "projects" / "build_the_transformer"
@@ -218,7 +219,7 @@ def test_submissions_that_cannot_run_get_nothing_and_stop_nobody(tmp_path):
     (tmp_path / "empty").mkdir()
     for student, (_, remark) in {**HOSTILE, "empty": ("", "no my_transformer.py")}.items():
         never_ends = remark == "stopped after"
-        marked = grade_projects.grade_build(tmp_path / student, seconds=0.5 if never_ends else 30)
+        marked = project_tests.grade_build(tmp_path / student, seconds=0.5 if never_ends else 30)
         assert sum(marked.points.values()) == 0
         assert remark in marked.remark or (student == "prints" and marked.remark.endswith(FULL)), student
 
@@ -232,14 +233,16 @@ def test_what_never_ends_takes_no_point_of_another_test(tmp_path, monkeypatch):
             return [], f"stopped after {most * seconds:g} s"
         return [ElementTree.Element("testcase", name=names[0].split("::")[-1])] * ("--collect-only" not in names), ""
 
-    points = {"test_loops": 1.0, "test_right": 2.0, grade_projects.OWN_WORK: 0.0}
-    monkeypatch.setattr(grade_projects, "worth", lambda: points)
-    monkeypatch.setattr(grade_projects, "run_tests", one_loops)
+    points = {"test_loops": 1.0, "test_right": 2.0}
+    monkeypatch.setattr(project_tests, "worth", lambda: points)
+    monkeypatch.setattr(project_tests, "run_tests", one_loops)
     submission = hand_in(tmp_path / "ada", {"my_transformer.py": ""})
-    marked = grade_projects.grade_build(submission, 60)
+    marked = project_tests.grade_build(submission, 60)
     assert marked.points == {"test_loops": 0, "test_right": 2}
     assert asked[1] == (["--collect-only", "test_my_transformer.py"], 2)
-    assert [names for names, _ in asked[2:]] == [[f"test_my_transformer.py::{name}"] for name in points]
+    assert [names for names, _ in asked[2:]] == [
+        [f"test_my_transformer.py::{name}"] for name in (*points, project_tests.OWN_WORK)
+    ]
 
 
 GUARDED = """\
@@ -261,8 +264,8 @@ def test_a_file_has_a_largest_size():
 def test_what_runs_has_no_variables_of_the_instructor_and_fills_no_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("A_TOKEN", "secret")
     hand_in(tmp_path, {"test_guarded.py": f"HOME = {str(Path.home())!r}\n{GUARDED}"})
-    cases, remark = grade_projects.run_tests(tmp_path, ["test_guarded.py"], 60)
-    assert ([case.get("name") for case in cases if not grade_projects.passed(case)], remark) == ([], "")
+    cases, remark = project_tests.run_tests(tmp_path, ["test_guarded.py"], 60)
+    assert ([case.get("name") for case in cases if not project_tests.passed(case)], remark) == ([], "")
     assert len(cases) == 2
 
 
@@ -278,11 +281,11 @@ def test_the_empty_transformer_earns_nothing_and_the_library_everything(tmp_path
     assert float(rows["lovelaceada-1234"]["total"]) == 2
     tests = [name for name in rows["solved"] if name.startswith("test_")]
     page = (tmp_path / "marks-feedback" / "untouched.html").read_text("utf-8")
-    assert f"0 of {sum(grade_projects.worth().values()):g} points" in page
+    assert f"0 of {sum(project_tests.worth().values()):g} points" in page
     assert "NotImplementedError: task 4" in page, "what each failed test saw"
     assert len(tests) >= 30
     assert all(float(rows["solved"][name]) > 0 for name in tests), rows["solved"]
-    assert float(rows["solved"]["total"]) == sum(grade_projects.worth().values())
+    assert float(rows["solved"]["total"]) == sum(project_tests.worth().values())
     assert {row["remark"] for row in rows.values()} == {""}
 
 
@@ -303,12 +306,12 @@ def test_what_the_student_did_not_write_earns_nothing_and_the_remark_says_so(tmp
     source = f"from transformer_lib import count_parameters, TransformerConfig, {', '.join(SHARED)}\n"
     source += "from transformer_lib.embeddings import TokenEmbedding\n"
     source += "from transformer_lib.layers import AddAndNorm, DecoderLayer, EncoderLayer\n"
-    imports = grade_projects.grade_build(hand_in(tmp_path / "imports", {"my_transformer.py": source}), 60)
+    imports = project_tests.grade_build(hand_in(tmp_path / "imports", {"my_transformer.py": source}), 60)
     assert sum(imports.points.values()) == 0
     assert "my_transformer" in imports.remark
     files = {"__init__.py": TASK_13, "other.py": READY_MADE, "old.py": "print 'old'\n"}
     hidden = hand_in(tmp_path / "hidden" / "my_transformer", files).parent
-    marked = grade_projects.grade_build(hidden, 60)
+    marked = project_tests.grade_build(hidden, 60)
     assert sum(marked.points.values()) == 0
     assert re.findall(r"other\.py:\d [\w.]+", marked.remark) == [
         "other.py:3 torch.nn.TransformerEncoderLayer",
@@ -332,11 +335,11 @@ def test_ready_made_attention_by_another_name_refuses_and_withholds_the_points(t
     called = "scaled_dot_product_attention(query, key, value, mask)[0]"
     source = file.read_text("utf-8").replace(called, "ready_made(query, key, value, mask)")
     file.write_text(DISGUISED + source, "utf-8")
-    marked = grade_projects.grade_build(tmp_path, 60)
+    marked = project_tests.grade_build(tmp_path, 60)
     assert sum(marked.points.values()) == 0
     assert re.search(r"my_transformer/fast\.py:\d+ scaled_dot_product_attention", marked.remark)
     called = float(re.match(r"\d+", marked.remark)[0])
-    assert called < sum(grade_projects.worth().values()), "a test that calls it fails by itself, too"
+    assert called < sum(project_tests.worth().values()), "a test that calls it fails by itself, too"
 
 
 FORGED = """\
@@ -351,13 +354,13 @@ os._exit(0)
 
 @pytest.mark.slow
 def test_no_submission_brings_its_own_points(tmp_path):
-    marked = grade_projects.grade_build(hand_in(tmp_path / "forged", {"my_transformer.py": FORGED}), 60)
-    assert sum(marked.points.values()) == grade_projects.worth()["test_4_a_mask_hides_keys"] == 2
+    marked = project_tests.grade_build(hand_in(tmp_path / "forged", {"my_transformer.py": FORGED}), 60)
+    assert sum(marked.points.values()) == project_tests.worth()["test_4_a_mask_hides_keys"] == 2
 
 
 @pytest.mark.posix
 def test_an_odd_folder_becomes_a_remark_and_the_class_is_marked(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(grade_projects, "worth", lambda: {"test": 3.0})
+    monkeypatch.setattr(project_tests, "worth", lambda: {"test": 3.0})
     dangling = hand_in(tmp_path / "class" / "dangling" / "my_transformer", {"__init__.py": ""})
     (dangling / "data").symlink_to("nowhere")
     for name in ("empty", "__MACOSX", ".git"):
@@ -371,27 +374,30 @@ def test_an_odd_folder_becomes_a_remark_and_the_class_is_marked(tmp_path, monkey
 
 
 def test_marks_hold_any_name_and_no_formula(tmp_path):
-    odd = {
-        "=HYPERLINK(1)": grade_projects.Marked({"a": 1.0}, "@SUM(1)"),
-        "\udcff": grade_projects.Marked({}),  # a byte that is not UTF-8 in the name of a folder
-    }
-    rows = {name: grade_projects.row(grade_projects.listed(name), mark, ["a"]) for name, mark in odd.items()}
+    for name in ("=O'Brien(1)", os.fsdecode(b"\xff")):  # a byte that is not UTF-8 in the name of a folder
+        (tmp_path / "class" / name).mkdir(parents=True)
+    found, _ = grade_projects.find(tmp_path / "class", make_projects.BUILD)
+    odd = (project_tests.Marked({"a": 1.0}, "@SUM(1)"), project_tests.Marked({}))
+    pairs = zip(odd, found, strict=True)
+    marks = [grade_projects.marked(lambda *_, mark=mark: mark, one, 1, {"a": 1.0}) for mark, one in pairs]
+    rows = {one.submission.student: grade_projects.row(one) for one in marks}
     grade_projects.write_marks(rows, tmp_path / "marks.csv", ["student", "total", "remark", "a"])
     content = (tmp_path / "marks.csv").read_bytes()
     assert content.startswith(b"\xef\xbb\xbf"), "the mark by which Excel knows UTF-8"
-    lines = content.decode("utf-8-sig").splitlines()
-    assert lines == ["student,total,remark,a", "'=HYPERLINK(1),1.0,'@SUM(1),1.0", "\\udcff,0.0,,0.0"]
+    head, *lines = content.decode("utf-8-sig").splitlines()
+    assert head == "student,total,remark,a"
+    assert lines == ["'=O'Brien(1),1.0,'@SUM(1),1.0", "\\udcff,0.0,,0.0"]
 
 
 def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_path, monkeypatch):
-    def second_never_ends(submission: Path, _seconds: float) -> grade_projects.Marked:
+    def second_never_ends(submission: Path, _seconds: float) -> project_tests.Marked:
         if submission.name == "b":
             raise KeyboardInterrupt
-        return grade_projects.Marked({"test": 3.0})
+        return project_tests.Marked({"test": 3.0})
 
     table = tmp_path / "marks.csv"
-    monkeypatch.setattr(grade_projects, "grade_build", second_never_ends)
-    monkeypatch.setattr(grade_projects, "worth", lambda: {"test": 3.0, "test_nothing": 0.0})
+    monkeypatch.setattr(project_tests, "grade_build", second_never_ends)
+    monkeypatch.setattr(project_tests, "worth", lambda: {"test": 3.0})
     for name in "ab":
         (tmp_path / "class" / name).mkdir(parents=True)
     for options in ((), ("--again",)):
@@ -401,7 +407,7 @@ def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_pa
     assert [line[:33] for line in table.read_text("utf-8-sig").splitlines()[:2]] == first
     assert [row["total"] for row in table_of(table)] == ["3.0"]
     table.write_text("student,total,remark,test,own\na,3.0,copied,3.0,7\n", "utf-8-sig")  # by hand
-    monkeypatch.setattr(grade_projects, "grade_build", lambda _path, _seconds: grade_projects.Marked({"test": 2.0}))
+    monkeypatch.setattr(project_tests, "grade_build", lambda _path, _seconds: project_tests.Marked({"test": 2.0}))
     rows = grade(monkeypatch, tmp_path / "class", table)
     assert [[*row.values()][:5] for row in rows] == [["a", "3.0", "copied", "3.0", "7"], ["b", "2.0", "", "2.0", ""]]
     for option in (["--again", "a"], ["--again"]):
@@ -413,14 +419,14 @@ def test_marks_are_written_after_each_submission_and_the_next_run_goes_on(tmp_pa
 
 def test_a_second_hand_in_is_marked_again_and_each_task_has_its_sum(tmp_path, monkeypatch):
     points = {"test_1_a[x]": 1.0, "test_10_b": 3.0, "test_1_c": 2.0}
-    monkeypatch.setattr(grade_projects, "worth", lambda: points)
+    monkeypatch.setattr(project_tests, "worth", lambda: points)
     asked = []
 
-    def all_but_c(submission: Path, _seconds: float) -> grade_projects.Marked:
+    def all_but_c(submission: Path, _seconds: float) -> project_tests.Marked:
         asked.append(submission.name)
-        return grade_projects.Marked(points | {"test_1_c": 0.0}, said={"test_1_c": "AssertionError: <3>"})
+        return project_tests.Marked(points | {"test_1_c": 0.0}, said={"test_1_c": "AssertionError: <3>"})
 
-    monkeypatch.setattr(grade_projects, "grade_build", all_but_c)
+    monkeypatch.setattr(project_tests, "grade_build", all_but_c)
     table = tmp_path / "marks.csv"
     hand_in(tmp_path / "class", {f"{name}/my_transformer.py": "" for name in ("a", "b")})
     for semicolons in (False, True):
@@ -442,8 +448,9 @@ def test_a_second_hand_in_is_marked_again_and_each_task_has_its_sum(tmp_path, mo
     page = (tmp_path / "marks-feedback" / "b.html").read_text("utf-8")
     assert "4 of 6 points" in page
     assert "AssertionError: &lt;3&gt;" in page, "text, not a tag"
-    withheld = grade_projects.Marked(dict.fromkeys(points, 0.0), "6 points withheld: torch.nn.MultiheadAttention")
-    grade_projects.write_feedback(tmp_path, "build_the_transformer", "c", withheld, points)
+    withheld = project_tests.Marked(dict.fromkeys(points, 0.0), "6 points withheld: torch.nn.MultiheadAttention")
+    c = Submission(tmp_path, "c", "build_the_transformer")
+    grade_projects.write_feedback(tmp_path, grade_projects.marked(lambda *_: withheld, c, 60, points))
     page = (tmp_path / "c.html").read_text("utf-8")
     assert "6 points withheld" in page
     assert "not passed" not in page, "what passed is not said to have failed"
@@ -451,7 +458,7 @@ def test_a_second_hand_in_is_marked_again_and_each_task_has_its_sum(tmp_path, mo
 
 @pytest.mark.slow
 def test_the_readme_and_the_page_name_what_the_first_project_is_worth():
-    points = f"{sum(grade_projects.worth().values()):g} points"
+    points = f"{sum(project_tests.worth().values()):g} points"
     assert points in (SKELETON / "README.md").read_text("utf-8")
     assert points in (ROOT / "book" / "for_instructors.md").read_text("utf-8")
 
@@ -473,7 +480,7 @@ def test_a_table_that_would_lose_what_was_written_by_hand_is_left_alone(tmp_path
     (tmp_path / "class" / "c").mkdir(parents=True)
     table = tmp_path / "marks.csv"
     table.write_text(text, "utf-8")
-    monkeypatch.setattr(grade_projects, "worth", lambda: {"test": 3.0})
+    monkeypatch.setattr(project_tests, "worth", lambda: {"test": 3.0})
     with pytest.raises(SystemExit, match=trouble):
         grade(monkeypatch, tmp_path / "class", table)
     assert table.read_text("utf-8") == text
@@ -499,18 +506,24 @@ def test_downloads_of_course_systems_are_taken_as_they_are(tmp_path):
     moodle = "_77_assignsubmission_file"
     hand_in(tmp_path, {f"{name}my_transformer.py": "" for name in ("eve_", "lovelaceada_1234_56_", f"Ada B{moodle}_")})
     hand_in(tmp_path, {"eve_my_transformer-1.py": "", "my_transformer.py": "", "bob_1_2_my_transformer.zip": ""})
+    hand_in(tmp_path, {"EVE/my_transformer.py": "", "zoe_LATE_9_8_my_transformer.py": ""})
+    os.utime(tmp_path / "EVE", (2, 2))
     os.utime(tmp_path / "eve_my_transformer.py", (1, 1))
     hand_in(tmp_path / f"Cid D{moodle}", {"my_transformer.py": ""})
-    found, left_out = grade_projects.find(tmp_path, make_projects.BUILD)
-    assert {student: path.name for student, path in found.items()} == {
+    found, lines = grade_projects.find(tmp_path, make_projects.BUILD)
+    assert {one.student: one.file.name for one in found} == {
         "Ada B 77": f"Ada B{moodle}_my_transformer.py",
         "Cid D 77": f"Cid D{moodle}",
         "eve": "eve_my_transformer-1.py",
         "lovelaceada-1234": "lovelaceada_1234_56_my_transformer.py",
+        "zoe-9": "zoe_LATE_9_8_my_transformer.py",
     }
-    for name in ("bob_1_2_my_transformer.zip", "eve_my_transformer.py", " my_transformer.py"):
-        assert name in left_out
-    assert [*grade_projects.find(tmp_path, make_projects.BUGS)[0]] == ["Cid D 77"], "a library is a folder"
+    late = grade_projects.marked(lambda *_: project_tests.Marked({}, "stopped"), found[-1], 1, {})
+    assert grade_projects.row(late)["remark"] == "late, says Canvas; stopped"
+    for name in ("EVE", "bob_1_2_my_transformer.zip", "eve_my_transformer.py", "my_transformer.py"):
+        assert [line for line in lines if line.startswith(f"{name}: ")], name
+    folders, _ = grade_projects.find(tmp_path, make_projects.BUGS)
+    assert [one.student for one in folders] == ["Cid D 77", "EVE"], "a library is a folder"
 
 
 def test_without_a_sandbox_nothing_is_marked_unasked(tmp_path, monkeypatch):
@@ -534,7 +547,7 @@ def test_a_report_that_breaks_off_is_a_remark(tmp_path, monkeypatch):
         (cwd / "report.xml").write_text("<testsuites><testcase na", "utf-8")
 
     monkeypatch.setattr(subprocess, "run", breaks_off)
-    cases, remark = grade_projects.run_tests(tmp_path, [], 1)
+    cases, remark = project_tests.run_tests(tmp_path, [], 1)
     assert cases == []
     assert "report" in remark
 
@@ -554,7 +567,7 @@ def test_a_report_that_breaks_off_is_a_remark(tmp_path, monkeypatch):
 def test_a_remark_is_the_first_errors_message_in_one_line(text, expected):
     error = ElementTree.Element("error", message="collection failure")
     error.text = text
-    assert grade_projects.said(error, Path("/a/folder")) == expected
+    assert project_tests.said(error, Path("/a/folder")) == expected
 
 
 def test_the_rest_is_tried_without_the_bugs_that_are_left(tmp_path, monkeypatch):
@@ -570,13 +583,13 @@ def test_the_rest_is_tried_without_the_bugs_that_are_left(tmp_path, monkeypatch)
             ElementTree.SubElement(case, "failure")
         return [case], ""
 
-    monkeypatch.setattr(grade_projects, "run_tests", bug_0_is_gone)
+    monkeypatch.setattr(project_tests, "run_tests", bug_0_is_gone)
     for planted, points in ((bugs[1:], 4 + 5), (bugs, 0)):
         submission = tmp_path / str(len(planted))
         make_projects.write_bugs(submission, planted)
         with (submission / "transformer_lib" / "__init__.py").open("a", encoding="utf-8") as file:
             file.write("# theirs\n")
-        marked = grade_projects.grade_bugs(submission, 60, make_projects.key(bugs))
+        marked = project_tests.grade_bugs(submission, 60, make_projects.key(bugs))
         assert sum(marked.points.values()) == points, marked
         assert all(tried.values()), "in the last run: the student's library without what has cost its points"
 
@@ -585,9 +598,9 @@ def test_the_rest_is_tried_without_the_bugs_that_are_left(tmp_path, monkeypatch)
 def test_each_bug_counts_by_itself(tmp_path):
     bugs = make_projects.choose(1)
     make_projects.write_bugs(tmp_path / "first", bugs[1:])
-    first = grade_projects.grade_bugs(tmp_path / "first", 60, make_projects.key(bugs))
-    assert first.points[bugs[0].name] == grade_projects.POINTS_A_BUG
-    assert sum(first.points.values()) == grade_projects.POINTS_A_BUG + grade_projects.POINTS_FOR_THE_REST
+    first = project_tests.grade_bugs(tmp_path / "first", 60, make_projects.key(bugs))
+    assert first.points[bugs[0].name] == project_tests.POINTS_A_BUG
+    assert sum(first.points.values()) == project_tests.POINTS_A_BUG + project_tests.POINTS_FOR_THE_REST
     make_projects.write_bugs(tmp_path / "mended", [])
-    mended = grade_projects.grade_bugs(tmp_path / "mended", 60, make_projects.key(bugs))
+    mended = project_tests.grade_bugs(tmp_path / "mended", 60, make_projects.key(bugs))
     assert sum(mended.points.values()) == 25

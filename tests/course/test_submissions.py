@@ -15,6 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from workshop.course.grading.class_list import absent, with_students
 from workshop.course.grading.class_list import read as read_class
+from workshop.course.grading.counted import counted
 from workshop.course.grading.exercise_parts import part_title, titles
 from workshop.course.grading.exercise_parts import rows as exercise_rows
 from workshop.course.grading.marks import (
@@ -29,9 +30,10 @@ from workshop.course.grading.marks import (
     of_absent,
 )
 from workshop.course.grading.rebuild import CHANGED, Unreadable, ids, read, rebuild
-from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe
+from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe, texts
 from workshop.course.grading.summary import alike, report
 
+ONE_AND_MORE = re.compile(r"\b1 (points|marks|submissions|[a-z]+ answers)\b")
 ADA_IN_MOODLE = "Ada Lovelace_77_assignsubmission_file"
 CHAPTERS = {
     "attention": ["ex-attention-write"],
@@ -125,11 +127,14 @@ def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) ->
     put(tmp_path, "kim_learning_rate.ipynb", "ex-masks-bug")
     put(tmp_path, "lou_multi_head_attention.ipynb", "ex-heads")  # the longest name of a chapter counts
     (tmp_path / "bob_learning_rate.ipynb").write_text("{broken", "utf-8")
+    for name in ("zoe_9_assignsubmission_file_Kopie von masks", "ida_masks (1)"):
+        (tmp_path / f"{name}.ipynb").write_text("{}", "utf-8")
     (tmp_path / "eve.ipynb").write_text("{broken", "utf-8")
     (tmp_path / "notes.txt").write_text("?", "utf-8")
     (tmp_path / "zoe_attention.zip").write_bytes(b"PK")
     found, lines = find(tmp_path, CHAPTERS)
     chapters = {"ada": "masks", "bob": "learning_rate", "kim": "masks", "lou": "multi_head_attention"}
+    chapters |= {"ida": "masks", "zoe 9": "masks"}
     assert {one.student: one.chapter for one in found} == chapters
     assert [line.partition(":")[0] for line in lines] == ["eve.ipynb", "notes.txt", "zoe_attention.zip"]
     assert all(word in line for word, line in (("CHAPTER=", lines[0]), ("unpack", lines[2])))
@@ -200,6 +205,19 @@ def test_of_several_files_some_are_taken(tmp_path: Path, names: list[str], taken
     found, lines = find(tmp_path, CHAPTERS)
     assert [one.file.relative_to(tmp_path).as_posix() for one in found] == taken
     assert [line.partition(":")[0] for line in lines] == told
+
+
+def test_what_was_handed_out_counts_less_than_what_is_filled_in(tmp_path: Path) -> None:
+    put(tmp_path, "ada/attention.ipynb")
+    given = texts(tmp_path / "ada" / "attention.ipynb")
+    put(tmp_path, "ada/attention-Copy1.ipynb")
+    filled = tmp_path / "ada" / "attention-Copy1.ipynb"
+    for text, counts in (("", "attention.ipynb"), ("f = 1", filled.name)):
+        filled.write_text(filled.read_text("utf-8").replace('"source": ""', f'"source": "{text}"'), "utf-8")
+        (found,), (line,) = find(tmp_path, CHAPTERS, given={"attention": given})
+        assert found.file.name == counts
+    assert "filled in" in line
+    assert texts(tmp_path) == frozenset()
 
 
 def test_an_archive_alone_is_told_to_be_unpacked(tmp_path: Path) -> None:
@@ -478,7 +496,16 @@ def test_a_mark_by_hand_that_is_to_be_confirmed_is_no_written_answer() -> None:
     one = marks()
     one.waiting = ["ex-f-check", "ex-why"]
     assert one.unmarked == ["ex-why"]
-    assert all("1 written" in text for text in (one.comment, report("attention", [one], [])))
+    for text in (one.comment, report("attention", [one], [])):
+        assert all(words in text for words in ("1 written answer ", "1 mark by hand"))
+        assert not ONE_AND_MORE.search(text)
+
+
+@pytest.mark.parametrize("number", [0, 0.5, 1, 1.0, 2, 1_000_000])
+def test_a_number_and_its_noun_agree(number: float) -> None:
+    text = counted(number, "point")
+    assert text.endswith("s") == (number != 1)
+    assert float(text.split()[0].replace(",", "")) == number
 
 
 def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
@@ -487,6 +514,8 @@ def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
     bob.outcomes["ex-f-hidden"] = "off by -1e-5"
     text = report("attention", [marks(), bob], ["x.txt: left out"])
     assert "| ex-f-hidden | 0 | 2 |" in text
+    bob.points["ex-f-check"] = 0.0
+    assert "least 0, middle 0.5, most 1, of 2" in report("attention", [marks(), bob], []), "the mean of the middle two"
     assert "2 ×: off by …" in text
     assert "x.txt" in text
 

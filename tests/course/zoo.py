@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.class_grading import PYTHON, Notebook, answered, cell, hand_in, load
 from workshop.course.exercises import Exercise
+from workshop.course.pretended_class import Notebook, answered, cell, hand_in, load
 
 __all__ = ["PYTHON", "answered", "cell", "hand_in", "load"]
 ROOT = Path(__file__).resolve().parents[2]
+PYTHON = ROOT / ".venv-grading" / "bin" / "python"
 KERNEL_PYTHON = ROOT / ".venv" / "bin" / "python"
 SLEEP = "98765.4"  # seconds: by this word a process that stays is known
 # A grader that unpickled what a submission sends would make this file.

@@ -35,7 +35,7 @@ def test_the_folder_of_a_run_is_not_saved_over(numbers, tmp_path):
     for write in (numbers.save, numbers.pack):
         with pytest.raises(ValueError, match="run"):
             write(tmp_path)
-    assert not (tmp_path / "translator.json").exists()
+    assert not (tmp_path / "model.safetensors").exists()
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

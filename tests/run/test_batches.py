@@ -1,6 +1,4 @@
-import itertools
 import random
-import threading
 from functools import partial
 
 import pytest
@@ -9,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lib import reference
-from transformer_lib.data import in_background, make_batch, token_batches
+from transformer_lib.data import make_batch, token_batches
 from transformer_lib.data.batches import batch_plan
 from transformer_lib.data.number_words import number_pairs
 
@@ -105,29 +103,6 @@ def test_a_sentence_longer_than_a_batch_and_an_empty_batch_are_refused():
             list(token_batches(pairs, limit))
     with pytest.raises(ValueError, match="pairs"):
         make_batch([])
-
-
-def test_a_thread_gives_the_same_batches_in_the_same_order():
-    pairs = [([3 + i], [4] * (1 + i % 5)) for i in range(50)]
-    expected = [batch.source.tolist() for batch in token_batches(pairs, 12, seed=3)]
-    assert [batch.source.tolist() for batch in in_background(token_batches(pairs, 12, seed=3), ahead=2)] == expected
-
-
-def test_a_thread_ends_with_its_reader():
-    before = threading.active_count()
-    batches = in_background(itertools.repeat(make_batch([([3], [4])])), ahead=3)
-    assert next(batches).target_tokens == 2
-    assert threading.active_count() == before + 1
-    batches.close()
-    assert threading.active_count() == before
-
-
-def test_an_error_in_a_thread_reaches_the_reader():
-    pairs = [([3], [4]), ([3] * 9, [4])]
-    with pytest.raises(ValueError, match="pair 1"):
-        list(in_background(token_batches(pairs, 5)))
-    with pytest.raises(ValueError, match="ahead"):
-        next(in_background([], ahead=0))
 
 
 @pytest.mark.parametrize("seed", [-1, -(2**40)])

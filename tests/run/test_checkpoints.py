@@ -12,20 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 from command_line import files_of
-from safetensors import safe_open
+from kills import kills
 from safetensors.torch import load_file, save_file
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, weight_files
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
-from transformer_lib.weight_files import read_checkpoint
-from transformer_run import checkpoints, whole_files
-from transformer_run.checkpoints import RunCheckpoints, load_checkpoint, save_checkpoint
-from transformer_run.whole_files import PART
+from transformer_lib.weight_files import digest, parsed, read_file
+from transformer_run.checkpoints import PART, RunCheckpoints, load_checkpoint, save_checkpoint, save_tensors, write_file
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
 SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4)
-DAMAGED = "checkpoint"
+DAMAGED = "altered"
 
 
 def fresh_model(**changes):
@@ -40,6 +38,12 @@ def trained(steps=2):
     optimizer = adam(model, SETTINGS)
     list(train(model, optimizer, [make_batch([([3, 4], [5])])] * steps, SETTINGS))
     return model, optimizer
+
+
+def save(run, model, optimizer, step_num, val_perplexity=None):
+    """Write a checkpoint of a run, as training does."""
+    save_checkpoint(run.path(step_num), model, optimizer, step_num, val_perplexity)
+    run.remove_old()
 
 
 @pytest.fixture
@@ -63,13 +67,11 @@ def plain(value):
 
 
 def rewrite(path, change=lambda _tensors: None, **changes):
-    """Change a checkpoint as its writer would, with digests that fit."""
-    with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        content = weight_files.unsealed(file.metadata()["checkpoint"])
+    """Change a checkpoint as its writer would, with a digest that fits."""
+    found = read_file(path)
+    tensors = {name: tensor.clone() for name, tensor in (found.weights | found.training).items()}
     change(tensors)
-    content |= {"tensors": weight_files.digest(tensors)} | changes
-    save_file(tensors, path, {"checkpoint": weight_files.sealed(content), "library": "transformer_lib"})
+    save_tensors(path, found.described | changes, tensors)
 
 
 def test_a_checkpoint_is_one_file_and_no_pickle(saved):
@@ -80,8 +82,8 @@ def test_a_checkpoint_is_one_file_and_no_pickle(saved):
     keys = ("step", "exp_avg", "exp_avg_sq")
     names = {f"optimizer.{i}.{key}" for i, _ in enumerate(model.parameters()) for key in keys}
     assert tensors.keys() == {*weights, *names}
-    described = read_checkpoint(saved).described
-    assert [described[key] for key in ("step_num", "val_perplexity", "format")] == [2, 3.5, 3]
+    described = read_file(saved).described
+    assert [described[key] for key in ("step_num", "val_perplexity")] == [2, 3.5]
     assert described["versions"]["torch"] == torch.__version__
     assert TransformerConfig(**described["config"]) == TINY
     (saved.parent / "usual").touch()
@@ -101,7 +103,7 @@ def test_loading_restores_the_optimizer_and_leaves_the_random_states(saved):
 
 def test_an_infinite_perplexity_is_none(saved):
     save_checkpoint(saved, *trained(), 2, val_perplexity=float("inf"))
-    assert read_checkpoint(saved).described["val_perplexity"] is None
+    assert read_file(saved).described["val_perplexity"] is None
 
 
 # What a reader must refuse. Each leaves the model and the optimizer as they were.
@@ -170,7 +172,6 @@ def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path, read):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 4}, "format 4"),
         ({"config": None}, DAMAGED),
         ({"config": {"d_modle": 8}}, "vocabulary_size"),
         ({"optimizer": {"kind": "Adam"}}, "param_groups"),
@@ -230,53 +231,23 @@ def test_what_is_no_checkpoint_is_not_overwritten(tmp_path):
     assert files_of(tmp_path) == {"thesis/chapter": b"unique"}
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing in the library handles it."""
-
-
-CALLS = {"mkdir": Path, "save_file": checkpoints, "chmod": Path, "fsync": os, "replace": Path, "unlink": Path}
-
-
-@pytest.mark.parametrize(
-    ("call", "again"), [*((call, False) for call in CALLS), *((call, True) for call in CALLS if call != "unlink")]
-)
-def test_a_kill_at_any_call_of_writing_leaves_the_last_checkpoint(tmp_path, monkeypatch, call, again):
-    """Kill at the first, second, third ... of these calls, until the writing gets through."""
+@pytest.mark.parametrize("step_num", [1, 2])
+def test_a_kill_before_any_file_operation_leaves_the_last_checkpoint(tmp_path, monkeypatch, step_num):
+    """Of a new step, after which the old checkpoint is removed, and of one that is written again."""
     run = RunCheckpoints(tmp_path / "run", keep_last=1)
     old, new = trained(1), trained(2)
-    step_num = 1 if again else 2
-    home = CALLS[call]
-    real = getattr(home, call)
-    rmtree = shutil.rmtree
-    for killed_at in range(100):
-        rmtree(run.folder, ignore_errors=True)
-        run.save(*old, 1)
-        calls = 0
 
-        def dying(*arguments, killed_at=killed_at, **options):
-            nonlocal calls
-            calls += 1
-            if calls > killed_at:
-                raise Killed
-            return real(*arguments, **options)
+    def begin():
+        shutil.rmtree(run.folder, ignore_errors=True)
+        save(run, *old, 1)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(home, call, dying)
-            patch.setattr(whole_files.shutil, "rmtree", lambda *_, **__: None)  # a killed process tidies nothing
-            try:
-                run.save(*new, step_num)
-                done = True
-            except Killed:
-                done = False
+    for done in kills(monkeypatch, begin, lambda: save(run, *new, step_num)):
         model = fresh_model()
         run.clean()
-        run.resume(model, adam(model, SETTINGS))
+        load_checkpoint(run.newest_intact()[0], model, adam(model, SETTINGS))
         expected = [new] if done else [old, new]
         assert any(torch.equal(model.embedding.weight, kept.embedding.weight) for kept, _ in expected)
         assert sorted(run.folder.iterdir()) == run.paths()  # nothing half written is left
-        if done:
-            break
-    assert 0 < killed_at < 99
 
 
 @contextmanager
@@ -325,14 +296,14 @@ def test_the_last_and_the_best_are_kept(tmp_path):
     run = RunCheckpoints(tmp_path, keep_last=2)
     model, optimizer = trained()
     for step_num, score in [(5, 9.0), (10, 4.0), (15, 6.0), (20, None), (25, 4.0), (30, 7.0)]:
-        run.save(model, optimizer, step_num, score)
+        save(run, model, optimizer, step_num, score)
     names = [f"step-0000{step_num}.safetensors" for step_num in (10, 25, 30)]
     assert sorted(p.name for p in tmp_path.iterdir()) == names
     again = RunCheckpoints(tmp_path, keep_last=2)  # as after a restart
     assert [p.name for p in again.paths()] == names
     assert again.best().stem == "step-000010"  # the first of two equal ones
     assert [p.name for p in again.last()] == names[1:]
-    again.save(model, optimizer, 35, 3.0)
+    save(again, model, optimizer, 35, 3.0)
     assert [p.stem for p in again.paths()] == ["step-000030", "step-000035"]
     assert again.best() == again.paths()[-1]
 
@@ -340,7 +311,7 @@ def test_the_last_and_the_best_are_kept(tmp_path):
 def test_steps_are_ordered_as_numbers(tmp_path):
     run = RunCheckpoints(tmp_path)
     for step_num in (1_000_000, 999_999):
-        run.save(*trained(), step_num)
+        save(run, *trained(), step_num)
     assert run.last()[-1].stem == "step-1000000"
 
 
@@ -349,49 +320,34 @@ def test_an_empty_run_says_so(tmp_path):
     run.clean()
     assert run.paths() == []
     assert run.best() is None
-    model = fresh_model()
-    for load in (run.last, lambda: run.load(model), lambda: run.resume(model, adam(model, SETTINGS))):
+    for load in (run.last, run.chosen, run.newest_intact):
         with pytest.raises(FileNotFoundError, match="train first"):
             load()
     with pytest.raises(ValueError, match="keep_last"):
         RunCheckpoints(tmp_path, keep_last=0)
 
 
-def test_the_newest_intact_checkpoint_is_taken_or_refused(tmp_path):
+def test_the_newest_intact_checkpoint_is_taken_or_none_is_moved(tmp_path):
     """What is said of the damaged ones, and how a run goes on without them: test_cli.py."""
     run = RunCheckpoints(tmp_path)
-    for step_num in (2, 4, 6):
-        run.save(*trained(), step_num)
-    (tmp_path / "step-000006.safetensors").write_bytes(b"")
-    other = fresh_model(d_ff=12)
+    for step_num in (2, 4):
+        save(run, *trained(), step_num)
+        run.paths()[-1].write_bytes(b"")
     with pytest.raises(ValueError, match="step-000004"):
-        run.resume(other, adam(other, SETTINGS))
-    assert len(run.paths()) == 3  # none is moved before one is found
+        run.newest_intact()
+    assert len(run.paths()) == 2
+    save(run, *trained(), 3)
+    assert run.newest_intact()[0].stem == "step-000003"
+    assert [p.stem for p in run.paths()] == ["step-000002", "step-000003"]
 
 
 def test_a_damaged_checkpoint_is_never_the_best(tmp_path):
     run = RunCheckpoints(tmp_path, keep_last=1)
-    first = run.save(*trained(), 1, 7.0)
-    content = first.read_bytes()
-    assert content.count(b'val_perplexity\\":7.0') == 1
-    run.save(*trained(), 2, 8.0)
-    assert run.best() == first
-    first.write_bytes(content.replace(b'val_perplexity\\":7.0', b'val_perplexity\\":3.0'))
-    assert run.best() == run.paths()[-1]
-
-
-def test_a_checkpoint_is_loaded_beside_its_own_translator_alone(tmp_path):
-    translator = tmp_path / "translator.json"
-    translator.write_text("{}")
-    run = RunCheckpoints(tmp_path / "checkpoints", translator=translator)
-    path = run.save(*trained(), 1)
-    model = fresh_model()
-    assert run.load(model) == "latest checkpoint, step 1"
-    translator.write_text("{ }")
-    for load in (lambda: run.load(model), lambda: run.resume(model, adam(model, SETTINGS))):
-        with pytest.raises(ValueError, match=path.name):
-            load()
-    assert load_checkpoint(path, fresh_model()) == 1
+    save(run, *trained(), 1, 7.0)
+    save(run, *trained(), 2, 8.0)
+    assert run.best() == run.path(1)
+    run.path(1).write_bytes(run.path(1).read_bytes()[:-1])
+    assert run.best() == run.path(2)
 
 
 @pytest.mark.posix
@@ -403,9 +359,9 @@ def test_links_are_not_followed_when_a_run_tidies_up(tmp_path):
     (run.folder / "step-000001.safetensors").symlink_to(tmp_path / "thesis")
     (run.folder / "step-000002.safetensors").symlink_to(tmp_path / "thesis" / "chapter")
     (run.folder / f"step-000004.safetensors{PART}").symlink_to(tmp_path / "thesis")
-    run.save(*trained(), 3)
+    save(run, *trained(), 3)
     with pytest.raises(OSError, match="step-000004"):
-        run.save(*trained(), 4)
+        save(run, *trained(), 4)
     run.clean()
     assert [p.stem for p in run.paths()] == ["step-000003"]
     assert files_of(tmp_path / "thesis") == {"chapter": b"unique"}
@@ -518,5 +474,39 @@ print((peak() - before) / 1024)
 
 
 def test_a_text_is_written_with_the_same_line_ends_on_every_system(tmp_path):
-    whole_files.write_file(tmp_path / "new" / "notes.txt", "für\nalle\n")
+    write_file(tmp_path / "new" / "notes.txt", "für\nalle\n")
     assert (tmp_path / "new" / "notes.txt").read_bytes() == "für\nalle\n".encode()
+
+
+def test_writing_deletes_no_folder_that_it_did_not_make(tmp_path):
+    mine = tmp_path / "notes.json.part" / "chapter"
+    mine.parent.mkdir()
+    mine.write_text("unique")
+    for text in ("old", "new"):
+        write_file(tmp_path / "notes.json", text)
+    assert mine.read_text() == "unique"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.json", "notes.json.part"]
+    assert (tmp_path / "notes.json").read_text() == "new"
+
+
+def test_the_digest_is_of_the_text_and_of_names_types_shapes_and_numbers():
+    tensor = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    others = [
+        {"b": tensor},
+        {"a": tensor, "b": tensor},
+        {"a": tensor.reshape(4)},
+        {"a": tensor.view(torch.int32)},
+        {"a": tensor.T},
+        {"a": tensor.nextafter(torch.tensor(9.0))},
+        {"a": torch.empty(0)},
+        {"a": torch.tensor(1.0)},
+        {},
+    ]
+    assert len({digest(text, state) for state in [{"a": tensor}, *others] for text in "xy"}) == 2 * (1 + len(others))
+    assert digest("", {"a": tensor, "b": tensor.T}) == digest("", {"b": tensor.T.contiguous(), "a": tensor.clone()})
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "Expecting"), ("[3]", r"\[3\]"), ("[" * 200_000, "nested")])
+def test_a_text_that_is_no_object_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parsed(text)

@@ -1,3 +1,4 @@
+import copy
 import io
 import json
 import math
@@ -20,14 +21,14 @@ from transformer_lib.data import corpora, make_batch
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
-from transformer_lib.weight_files import read_checkpoint
+from transformer_lib.weight_files import read_file
 from transformer_run import Translator, cli, preparation, training_run, update
+from transformer_run.checkpoints import PART
 from transformer_run.commands import evaluate, train
 from transformer_run.commands.train import run_config
 from transformer_run.settings import RunConfig, digests
 from transformer_run.training_run import Run
 from transformer_run.translator import progress_bar
-from transformer_run.whole_files import PART
 
 STEPS = ["--training", "batch_tokens=200", "warmup_steps=10"]
 TRAIN = ["--data", "number_words", "--tokenizer", "space", "--source", "en", "--target", "de"]
@@ -67,11 +68,11 @@ def test_training_writes_metrics_and_a_checkpoint(translator):
     lines = metrics_of(translator)
     assert [line["step_num"] for line in lines] == [1, 2, 3, 4, 5, 6]
     assert [line["step_num"] for line in lines if "val_perplexity" in line] == [3, 6]
-    files = {"translator.json", "training.json", "checkpoints", "metrics.jsonl", "encoded", ".lock"}
+    files = {"training.json", "checkpoints", "metrics.jsonl", "encoded", ".lock"}
     assert {p.name for p in translator.iterdir()} == files
     paths = sorted((translator / "checkpoints").iterdir())
     assert [p.name for p in paths] == ["step-000003.safetensors", "step-000006.safetensors"]
-    described = [read_checkpoint(path).described for path in paths]
+    described = [read_file(path).described for path in paths]
     assert [d["val_perplexity"] for d in described] == [line["val_perplexity"] for line in lines[2::3]]
 
 
@@ -164,7 +165,7 @@ def test_a_closed_stream_is_a_clear_error(translator, monkeypatch, stdin, comman
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("name", ["metrics.jsonl", "training.json", "translator.json", "seal.json", "source_ids.npy"])
+@pytest.mark.parametrize("name", ["metrics.jsonl", "training.json", "sha256", "source_ids.npy"])
 def test_a_pipe_in_the_folder_of_a_run_is_not_waited_for(translator, tmp_path, capsys, name):
     """It is refused by name; among the encoded pairs it is written anew."""
     shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
@@ -217,6 +218,17 @@ def test_resuming_without_an_intact_checkpoint_changes_nothing(tmp_path, refused
     before = files_of(tmp_path)
     assert "step-000002" in refused("train", tmp_path, "--resume")
     assert files_of(tmp_path) == before
+
+
+@pytest.mark.parametrize("other", [["--model", "d_ff=8"], ["--source", "de", "--target", "en"]])
+def test_a_run_goes_on_from_no_checkpoint_of_another(translator, tmp_path, other, refused):
+    shutil.copytree(translator, tmp_path / "own")
+    assert run("train", tmp_path / "other", *TRAIN, *SMALL, *other, *STEPS, "num_steps=1") == 0
+    stray = tmp_path / "own" / "checkpoints" / "step-000099.safetensors"
+    shutil.copy(tmp_path / "other" / "checkpoints" / "step-000001.safetensors", stray)
+    before = files_of(tmp_path / "own")
+    assert stray.name in refused("train", tmp_path / "own", "--resume", "--training", "num_steps=100")
+    assert files_of(tmp_path / "own") == before
 
 
 def scripted(monkeypatch, perplexities):
@@ -390,8 +402,15 @@ def test_the_seed_chooses_the_weights_that_a_run_starts_from(tmp_path):
 
 def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp_path, monkeypatch):
     """Three, one after the other: nobody is there to exchange gradients with."""
-    answers = {"is_initialized": True, "get_world_size": 3}
-    for name in (*answers, "barrier", "broadcast", "all_reduce", "destroy_process_group"):
+    answers, said = {"is_initialized": True, "get_world_size": 3}, []
+
+    def broadcast_object_list(values, **_):  # the first one's words, to each of the others in turn
+        if rank == 0:
+            said.append(copy.deepcopy(values))
+        values[:] = copy.deepcopy(next(hears))
+
+    monkeypatch.setattr(torch.distributed, "broadcast_object_list", broadcast_object_list)
+    for name in (*answers, "barrier", "all_reduce", "destroy_process_group"):
         monkeypatch.setattr(torch.distributed, name, lambda *_, name=name, **__: answers.get(name))
     monkeypatch.setattr(update, "replica", lambda model: model)
     forward, starts = Transformer.forward, []
@@ -404,6 +423,7 @@ def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp
     monkeypatch.setattr(Transformer, "forward", recorded)
     for rank in range(3):
         monkeypatch.setattr(torch.distributed, "get_rank", lambda rank=rank: rank)
+        hears = iter(said)
         assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=1", "accumulate=3") == 0
         shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)  # the next one is to start as well
     weights, generators = zip(*starts, strict=True)
@@ -414,15 +434,14 @@ def test_all_processes_start_with_the_same_weights_and_each_drops_out_others(tmp
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        *(("translator.json", content, "translator.json") for content in (b"", b"{}", b"[]", b'"\xff"', None)),
         ("training.json", b'{"keep_last": 0, "training": {}}', "format"),
+        ("training.json", b'{"format": 1, "keep_last": 5}', "another folder"),  # of an older version
         *(
             ("training.json", content, "training.json")
             for content in (b"{}", b'{"training": 5}', b'{"training": {}, "model": 5}', b"[" * 200_000)
         ),
-        ("translator.json", b"[" * 200_000, "translator.json"),
         ("checkpoints/NEWEST", b"PK", "step-"),
-        ("checkpoints", None, "checkpoint"),
+        ("checkpoints", None, "no trained translator"),
     ],
 )
 def test_a_damaged_folder_is_refused(translator, tmp_path, name, content, message, refused):

@@ -9,7 +9,7 @@ from command_line import metrics_of
 from forked_training import small_corpus, start, train_together
 from safetensors.torch import load_file
 
-from transformer_lib.weight_files import read_checkpoint
+from transformer_lib.weight_files import read_file
 from transformer_run.checkpoints import RunCheckpoints
 
 NUM_STEPS = 200
@@ -62,7 +62,7 @@ def kill_and_resume(folder, first, generator):
         assert process.exitcode == -signal.SIGKILL, said.read_text("utf-8")
         half_written += being_written(checkpoints)
         for path in RunCheckpoints(checkpoints).paths():
-            read_checkpoint(path)  # whatever has a checkpoint's name is whole
+            read_file(path)  # whatever has a checkpoint's name is whole
     assert train_together(said, 1, str(folder), "--resume", "--device", "cpu") == [0], said.read_text("utf-8")
     return half_written
 

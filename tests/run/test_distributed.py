@@ -1,5 +1,6 @@
 """Several processes make the same model as one. They talk over gloo, on this machine."""
 
+import copy
 import os
 import random
 import signal
@@ -94,11 +95,11 @@ def test_a_group_of_one_trains_as_without_a_group(group_of_one):
 def test_what_the_first_process_decides_holds_for_all(monkeypatch, decision):
     monkeypatch.setattr(distributed, "processes", lambda: distributed.Processes(1, 2))
 
-    def broadcast(flag, src):
-        assert src == 0
-        flag.fill_(int(decision))
+    def broadcast_object_list(values, src, device):
+        assert (src, device) == (0, torch.device("cpu"))
+        values[0] = decision
 
-    monkeypatch.setattr(torch.distributed, "broadcast", broadcast)
+    monkeypatch.setattr(torch.distributed, "broadcast_object_list", broadcast_object_list)
     assert distributed.broadcast(not decision, "cpu") is decision
 
 
@@ -166,12 +167,14 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_rank_alone_reads_the_texts_and_the_others_load_what_it_wrote(tmp_path, monkeypatch):
+def test_the_first_rank_alone_reads_the_texts_and_the_others_take_what_it_has(tmp_path, monkeypatch):
     model = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_k": 8, "d_v": 8}
-    config, ranks = RunConfig(source="en", target="de", model=model), []
+    config, ranks, said = RunConfig(source="en", target="de", model=model), [], []
     read = training_run.read_corpus
     monkeypatch.setattr(training_run, "read_corpus", lambda config: ranks.append(processes().rank) or read(config))
+    monkeypatch.setattr(training_run, "broadcast", lambda begun, _: said.append(copy.deepcopy(begun)) or begun)
     first = training_run.Run(tmp_path, config, "cpu", resume=False)
+    monkeypatch.setattr(training_run, "broadcast", lambda *_: said[0])
     monkeypatch.setattr(training_run, "processes", lambda: distributed.Processes(1, 2))
     before = files_of(tmp_path)
     other = training_run.Run(tmp_path, config, "cpu", resume=False)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data import batches, token_batches
 from transformer_lib.training import epochs
-from transformer_run.encoded_pairs import EncodedPairs
+from transformer_run.preparation import EncodedPairs
 
 SENTENCE = st.lists(st.integers(4, 499), max_size=9)
 TINY = TransformerConfig(vocabulary_size=500, d_model=8, d_ff=8)

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from experiments import large_corpus
-from transformer_run.encoded_pairs import EncodedPairs
+from transformer_run.preparation import EncodedPairs
 
 
 @pytest.mark.deep

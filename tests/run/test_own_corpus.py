@@ -2,7 +2,6 @@
 
 import gzip
 import itertools
-import json
 import os
 import re
 import shutil
@@ -19,8 +18,8 @@ from transformer_lib.data.normalization import normalized
 from transformer_lib.data.number_words import number_pairs
 from transformer_lib.data.text_files import TextPairs
 from transformer_run import Translator
-from transformer_run.encoded_pairs import EncodedPairs
 from transformer_run.own_corpus import MOST_HELD_OUT, SHARE, Corpus, Limits, letters
+from transformer_run.preparation import EncodedPairs
 from transformer_run.settings import RunConfig
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
@@ -193,8 +192,8 @@ def trained(numbers, tmp_path_factory):
 @pytest.mark.slow
 def test_two_files_become_a_translator(trained, numbers, tmp_path, capsys, stdin, refused, printed):
     few = [written(tmp_path, file.name, file.read_text("utf-8").splitlines()[:20]) for file in numbers]
-    described = json.loads((trained / "translator.json").read_text("utf-8"))
-    assert (described["source"], described["target"]) == ("fr", "x-roman")
+    found = Translator.load(trained)
+    assert (found.source, found.target) == ("fr", "x-roman")
     assert RunConfig.read(trained).data == [str(file) for file in numbers]
     stdin(b"eins\nzwei\n")
     assert run("translate", trained) == 0

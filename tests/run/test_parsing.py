@@ -178,6 +178,10 @@ def test_the_record_scores_again_from_its_hypotheses():
         for split, lines in run["hypotheses"].items():
             assert scores(lines, right[split]) == run["scores"][split]
         assert by_length(run["hypotheses"]["validation"], right["validation"]) == run["by_length"]
+        if "test" in run["hypotheses"]:
+            counted = parsing.counted_right(run["hypotheses"]["test"], right["test"])
+            assert counted == run["counted_right"]
+            assert counted["sentences"] == len(right["test"]) - run["scores"]["test"]["miscounted"]
     for split, found in record["without_reading"].items():
         lines = parsing.without_reading(bank, right[split])
         assert {name: scores(written, right[split]) for name, written in lines.items()} == found

@@ -9,9 +9,8 @@ from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import WordTokenizer, load_pairs, make_batch
 from transformer_lib.training import adam, epochs, one_update, train
 from transformer_run.checkpoints import load_checkpoint, save_checkpoint
-from transformer_run.precision import autocast, chosen_precision, gradient_scaler
 from transformer_run.settings import RunConfig
-from transformer_run.update import Update
+from transformer_run.update import Update, autocast, chosen_precision, gradient_scaler
 
 CPU = torch.device("cpu")
 SIZES = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16}

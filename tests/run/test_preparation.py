@@ -6,9 +6,9 @@ from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.data import SubwordTokenizer
 from transformer_lib.interop import to_marian
 from transformer_run import Translator, preparation
-from transformer_run.encoded_pairs import EncodedPairs
 from transformer_run.preparation import (
     ENCODED,
+    EncodedPairs,
     check_token_counts,
     encode_once,
     heads,
@@ -26,7 +26,6 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
     config = RunConfig(tokenizer="space", model=small)
     corpus = read_corpus(config)
     translator = new_translator(config, corpus)
-    translator.describe(tmp_path)
     expected = translator.encode(pairs[:50])
     encoded = []
     write = EncodedPairs.write
@@ -41,14 +40,12 @@ def test_a_run_takes_the_arrays_of_its_folder_and_makes_damaged_ones_anew(tmp_pa
     path = tmp_path / ENCODED / "source_ids.npy"
     path.write_bytes(path.read_bytes()[:-1] + b"\x07")
     assert [times_encoded(), times_encoded()] == [1, 0]
-    (tmp_path / ENCODED / "seal.json").write_text("{")
+    (tmp_path / ENCODED / "sha256").write_text("{")
     assert [times_encoded(), times_encoded()] == [1, 0]
-    translator.source = "another"
-    translator.describe(tmp_path)  # of another translator.json
+    translator.source = "another"  # the arrays are those of the one before
     assert times_encoded() == 1
     (tmp_path / "mine" / ENCODED).mkdir(parents=True)
     (tmp_path / "mine" / ENCODED / "chapter").write_text("unique")
-    translator.describe(tmp_path / "mine")
     with pytest.raises(ValueError, match=ENCODED):
         encode_once(tmp_path / "mine", translator, corpus)
     assert (tmp_path / "mine" / ENCODED / "chapter").read_text() == "unique"
@@ -61,7 +58,6 @@ def test_ids_take_the_bytes_that_the_larger_vocabulary_needs(tmp_path, monkeypat
     config = RunConfig(tokenizer="spacy", source="en", target="de", model=small)
     corpus = read_corpus(config)
     translator = new_translator(config, corpus)
-    translator.describe(tmp_path)
     assert list(encode_once(tmp_path, translator, corpus)) == translator.encode(pairs)
 
 

@@ -5,8 +5,7 @@ import torch
 from transformer_lib import Transformer, TransformerConfig
 from transformer_lib.data import make_batch
 from transformer_lib.training import batch_loss
-from transformer_run.r_drop import r_drop_loss
-from transformer_run.update import Update
+from transformer_run.update import Update, r_drop_loss
 
 SIZES = {"num_layers": 1, "d_model": 16, "d_ff": 32, "num_heads": 2, "d_k": 8, "d_v": 8}
 BATCH = make_batch([([5, 6, 7], [8, 9]), ([4, 3], [7, 6, 5, 9])])

@@ -14,7 +14,7 @@ def test_a_run_reads_as_it_was_written(tmp_path):
     RUN.write(tmp_path)
     assert RunConfig.read(tmp_path) == RUN
     content = json.loads((tmp_path / "training.json").read_text())
-    assert content == {"format": 1, **asdict(RUN), "digests": content["digests"]}
+    assert content == {"format": 2, **asdict(RUN), "digests": content["digests"]}
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_a_run_reads_as_it_was_written(tmp_path):
         ('"p_drop": 0.2', '"p_drop": 0.1', "model.p_drop"),
         ('"clean": false', '"clean": true', "clean"),
         ('"patience": null, ', "", "patience"),
-        ('"format": 1, ', "", "format"),
+        ('"format": 2, ', "", "format"),
     ],
 )
 def test_a_value_that_was_changed_or_left_out_is_refused_by_its_name(tmp_path, old, new, name):
@@ -38,7 +38,7 @@ def test_a_value_that_was_changed_or_left_out_is_refused_by_its_name(tmp_path, o
 
 
 def with_digests(settings):
-    return {"format": 1, **settings, "digests": digests(settings)}
+    return {"format": 2, **settings, "digests": digests(settings)}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def with_digests(settings):
         (with_digests({**asdict(RUN), "colour": "blue"}), "colour"),
         (with_digests({**asdict(RUN), "training": {**asdict(RUN.training), "colour": "blue"}}), "colour"),
         (with_digests({**asdict(RUN), "model": {"colour": "blue"}}), "colour"),
-        (with_digests(asdict(RUN)) | {"format": 2}, "format = 2"),
+        (with_digests(asdict(RUN)) | {"format": 1}, "format = 1"),
         (asdict(RUN), "format = None"),
     ],
 )

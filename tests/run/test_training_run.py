@@ -28,12 +28,12 @@ with only_writer(Path(sys.argv[1])):
 def test_a_second_writer_is_refused_by_name(tmp_path):
     folder = tmp_path / "run"
     with only_writer(folder):
-        (folder / "translator.json").touch()
+        (folder / "training.json").touch()
         with pytest.raises(ValueError, match=folder.name):
             only_writer(folder).__enter__()
     with only_writer(folder):  # the first has ended
         pass
-    assert (folder / "translator.json").exists()
+    assert (folder / "training.json").exists()
 
 
 @pytest.mark.posix
@@ -90,8 +90,11 @@ def test_a_run_leaves_the_callers_random_numbers_as_they_were(tmp_path):
 
 def test_all_ranks_take_the_precision_that_rank_0_chose(tmp_path, monkeypatch):
     monkeypatch.setattr(training_run, "chosen_precision", lambda *_: "bf16")
+    said = []
+    monkeypatch.setattr(training_run, "broadcast", lambda begun, _: said.append(begun) or begun)
     first = Run(tmp_path, tiny(precision="auto"), "cpu", resume=False)
     assert RunConfig.read(tmp_path).precision == first.config.precision == "bf16"
+    monkeypatch.setattr(training_run, "broadcast", lambda *_: said[0])
     monkeypatch.setattr(training_run, "chosen_precision", lambda *_: pytest.fail("rank 0 alone decides"))
     monkeypatch.setattr(training_run, "processes", lambda: Processes(1, 2))
     assert Run(tmp_path, tiny(precision="auto"), "cpu", resume=False).config.precision == "bf16"

@@ -1,25 +1,23 @@
 """Packed translators: written, read, refused. (Folders of runs: test_cli.py.)"""
 
-import json
 import os
 import random
-import shutil
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from kills import kills
 from safetensors.torch import load_file, save_file
 
-from transformer_lib import TrainingConfig, Transformer, TransformerConfig, weight_files
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, weight_files
 from transformer_lib.data import WordTokenizer
 from transformer_lib.data.tokenizers import SubwordTokenizer
 from transformer_lib.training import adam
-from transformer_lib.weight_files import digest, sealed, unsealed
+from transformer_lib.weight_files import read_file
 from transformer_run import translator
+from transformer_run.checkpoints import load_checkpoint, save_checkpoint, save_tensors
 from transformer_run.quantization import dequantize, quantize
 from transformer_run.translator import Translator, pretrained_names, run_checkpoints
 
@@ -35,59 +33,33 @@ def small():
 
 def test_a_packed_translator_reads_as_it_was_written(small, tmp_path):
     small.pack(tmp_path / "small")
-    assert sorted(path.name for path in (tmp_path / "small").iterdir()) == ["model.safetensors", "translator.json"]
+    [file] = (tmp_path / "small").iterdir()
+    assert file.name == "model.safetensors"
     read = Translator.load(tmp_path / "small")
     assert (read.source, read.target, read.model.config) == ("de", "en", small.model.config)
     assert read.source_tokenizer is read.target_tokenizer  # one for both, written once
-    assert json.loads((tmp_path / "small" / "translator.json").read_text("utf-8"))["target_tokenizer"] is None
+    assert read_file(file).described["target_tokenizer"] is None
+    assert Translator.load(file).described() == read.described()  # the file by itself
     expected = dequantize(quantize(small.model.state_dict()))
     assert all(torch.equal(weight, expected[name]) for name, weight in read.model.state_dict().items())
     small.model.load_state_dict(expected)
     assert read.translate(SENTENCES) == small.translate(SENTENCES)
 
 
-class Killed(BaseException):
-    """Stands for a kill: nothing in the library handles it."""
-
-
 @pytest.mark.parametrize("write", ["save", "pack"])
 def test_a_kill_before_any_file_operation_leaves_the_old_translator_or_the_new_one(small, tmp_path, monkeypatch, write):
-    """A kill before the first, second, third ... of the calls that write, until a translator gets through."""
-    owners = [(Path, ("mkdir", "chmod", "replace", "write_text", "unlink")), (os, ("fsync", "open"))]
-    owners += [(shutil, ("rmtree",)), (translator, ("save_file",))]
-    left = 0  # operations before the kill
-
-    def dying(real):
-        def operation(*arguments, **options):
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Killed
-            return real(*arguments, **options)
-
-        return operation
-
-    folder, tried, is_new = tmp_path / "small", 0, False
-    getattr(small, write)(folder)
-    for tried in range(100):
-        before = Translator.load(folder).model.state_dict()
+    def change():
+        before.update(Translator.load(tmp_path).model.state_dict())
         integers = torch.randint(-127, 128, small.model.embedding.weight.shape)
         integers[:, 0] = 127  # so 8 bits hold them all
         small.model.embedding.weight.data.copy_(integers)
-        left = tried
-        with monkeypatch.context() as patch:
-            for owner, names in owners:
-                for name in names:
-                    patch.setattr(owner, name, dying(getattr(owner, name)))
-            with suppress(Killed):
-                getattr(small, write)(folder)
-        after = Translator.load(folder).model.state_dict()  # it is whole
+
+    before = {}
+    getattr(small, write)(tmp_path)
+    for done in kills(monkeypatch, change, lambda: getattr(small, write)(tmp_path)):
+        after = Translator.load(tmp_path).model.state_dict()  # it is whole
         is_new = torch.equal(after["embedding.weight"], small.model.embedding.weight)
-        assert is_new or all(torch.equal(weight, before[name]) for name, weight in after.items())
-        if left >= 0:
-            break
-    assert is_new
-    assert tried > 10
+        assert is_new or (not done and all(torch.equal(weight, before[name]) for name, weight in after.items()))
 
 
 def test_beam_and_alpha_reach_the_search(small, monkeypatch):
@@ -131,7 +103,7 @@ def test_two_tokenizers_stay_two(small, tmp_path):
     small.target_tokenizer = WordTokenizer.train([*SENTENCES, "drei vier"])
     config = replace(small.model.config, vocabulary_size=9, source_vocabulary_size=7)
     replace(small, model=Transformer(config)).pack(tmp_path)
-    read = Translator.untrained(tmp_path)
+    read = Translator.load(tmp_path)
     assert [len(read.source_tokenizer), len(read.target_tokenizer)] == [7, 9]
 
 
@@ -146,40 +118,50 @@ def test_a_name_stands_for_a_translator_of_the_package(small, tmp_path, monkeypa
         Translator.load("tiny_fr")
 
 
-def rewrite(folder, **changes):
-    """Change translator.json as its writer would, with digests that fit."""
-    path = folder / "translator.json"
-    path.write_text(sealed(unsealed(path.read_text("utf-8")) | changes), "utf-8")
+def rewrite(path, drop="", add=None, **changes):
+    """Change a file as its writer would, with a digest that fits."""
+    found = read_file(path)
+    tensors = {n: w.clone() for n, w in (found.weights | found.training).items() if not drop or not n.endswith(drop)}
+    save_tensors(path, found.described | changes, tensors | (add or {}))
 
 
 DAMAGE = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-9]),
     "foreign": lambda path: path.write_bytes(b"PK\x03\x04 no weights"),
-    "other model": lambda path: save_file(load_file(path) | {"extra": torch.zeros(2)}, path),
-    "no scales": lambda path: save_file({n: w for n, w in load_file(path).items() if not n.endswith("scale")}, path),
+    "weights alone": lambda path: save_file(load_file(path), path),
+    "other model": lambda path: rewrite(path, add={"extra": torch.zeros(2)}),
+    "other names": lambda path: rewrite(path, "norm.weight", {"extra": torch.ones(40)}),
+    "no scales": lambda path: rewrite(path, "scale"),
 }
 
 
-@pytest.mark.parametrize(
-    ("damage", "resealed"), [*((name, False) for name in DAMAGE), ("other model", True), ("no scales", True)]
-)
-def test_damaged_weights_are_refused(small, tmp_path, damage, resealed):
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_weights_are_refused(small, tmp_path, damage):
     small.pack(tmp_path)
     path = tmp_path / "model.safetensors"
     DAMAGE[damage](path)
-    if resealed:
-        rewrite(tmp_path, weights=digest(load_file(path)))
     with pytest.raises(ValueError, match=r"model\.safetensors"):
         Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize("header", [{}, {"checkpoint": '{"format":3}', "library": "transformer_lib"}])
+def test_what_an_older_version_wrote_is_refused_in_a_line_that_says_what_to_do(small, tmp_path, header):
+    path = tmp_path / "model.safetensors"
+    save_file(small.model.state_dict(), path, header)
+    read = [Translator.load, lambda p: load_checkpoint(p, small.model)]
+    for reader in [*read, lambda p: average_checkpoints([p])][: 3 if header else 2]:  # of bare weights there is a mean
+        with pytest.raises(ValueError, match="version.*train again") as caught:
+            reader(path)
+        assert "\n" not in str(caught.value)
 
 
 # Seals: what was altered, or belongs elsewhere, is refused and named.
 
 
 def save_run(small, folder, step_num=1):
-    """The folder of a run as `train` leaves it."""
-    small.describe(folder)
-    run_checkpoints(folder).save(small.model, adam(small.model, TrainingConfig()), step_num, 3.0)
+    """A checkpoint in the folder of a run, as `train` leaves it."""
+    path, optimizer = run_checkpoints(folder).path(step_num), adam(small.model, TrainingConfig())
+    save_checkpoint(path, small.model, optimizer, step_num, 3.0, None, small.described())
 
 
 def flips(path, number):
@@ -193,29 +175,28 @@ def flips(path, number):
     path.write_bytes(content)
 
 
-# Those of a checkpoint: test_checkpoints.py; the translator.json of a run is read as this one is.
-@pytest.mark.parametrize("name", ["model.safetensors", "translator.json"])
-def test_altered_bits_of_a_packed_translator_are_noticed(small, tmp_path, name):
+def test_altered_bits_of_a_packed_translator_are_noticed(small, tmp_path):
     small.pack(tmp_path)
-    for _ in flips(tmp_path / name, 60):
-        with pytest.raises(ValueError, match=name):
+    for _ in flips(tmp_path / "model.safetensors", 120):
+        with pytest.raises(ValueError, match=r"model\.safetensors"):
             Translator.load(tmp_path)
     Translator.load(tmp_path)
 
 
-@pytest.mark.parametrize("checkpoint", ["latest", "best", "average"])
-def test_the_checkpoints_of_another_run_are_refused(small, tmp_path, checkpoint):
-    save_run(small, tmp_path / "one")
-    save_run(small, tmp_path / "one", 2)
+def test_checkpoints_of_two_translators_have_no_mean(small, tmp_path):
     other = WordTokenizer.train([sentence[::-1] for sentence in SENTENCES])  # as many words, so the config is the same
-    save_run(replace(small, source_tokenizer=other, target_tokenizer=other), tmp_path / "two", 1)
-    Translator.load(tmp_path / "one", checkpoint=checkpoint)
-    stray = tmp_path / "two" / "checkpoints" / "step-000001.safetensors"
-    stray.replace(tmp_path / "one" / "checkpoints" / stray.name)
-    if checkpoint == "latest":
-        (tmp_path / "one" / "checkpoints" / "step-000002.safetensors").unlink()
-    with pytest.raises(ValueError, match="step-000001"):
-        Translator.load(tmp_path / "one", checkpoint=checkpoint)
+    save_run(small, tmp_path, 1)
+    save_run(replace(small, source_tokenizer=other, target_tokenizer=other), tmp_path, 2)
+    assert Translator.load(tmp_path, checkpoint="best").described() == small.described()
+    assert Translator.load(tmp_path, checkpoint="latest").source_tokenizer.to_json() == other.to_json()
+    with pytest.raises(ValueError, match=r"step-000001.*step-000002"):
+        Translator.load(tmp_path, checkpoint="average")
+
+
+def test_a_checkpoint_without_tokenizers_is_no_translator(small, tmp_path):
+    save_checkpoint(tmp_path / "step", small.model, adam(small.model, TrainingConfig()), 1)
+    with pytest.raises(ValueError, match=r"step .*without source, target, source_tokenizer"):
+        Translator.load(tmp_path / "step")
 
 
 def test_the_average_reads_the_numbers_of_each_checkpoint_once(small, tmp_path, monkeypatch):
@@ -223,7 +204,7 @@ def test_the_average_reads_the_numbers_of_each_checkpoint_once(small, tmp_path, 
         save_run(small, tmp_path, step_num)
     read = []
     real = weight_files.digest
-    monkeypatch.setattr(weight_files, "digest", lambda tensors: read.append(1) or real(tensors))
+    monkeypatch.setattr(weight_files, "digest", lambda *what: read.append(1) or real(*what))
     Translator.load(tmp_path, checkpoint="average")
     assert len(read) == 3
 
@@ -235,14 +216,13 @@ SIZES = "num_layers num_decoder_layers d_model d_ff num_heads d_k d_v vocabulary
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("kind", ["packed", "run"])
-def test_sizes_are_refused_before_anything_is_allocated(small, tmp_path, size, kind):
-    small.pack(tmp_path) if kind == "packed" else save_run(small, tmp_path)
-    described = unsealed((tmp_path / "translator.json").read_text("utf-8"))
+def test_sizes_are_refused_before_anything_is_allocated(small, tmp_path, size):
+    small.pack(tmp_path)
     learned = {"positions": "learned"} if size == "max_positions" else {}
-    rewrite(tmp_path, model=described["model"] | learned | {size: 10**9})
+    path = tmp_path / "model.safetensors"
+    rewrite(path, config=small.described()["config"] | learned | {size: 10**9})
     began = time.monotonic()
-    with pytest.raises(ValueError, match=r"translator\.json"):
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
         Translator.load(tmp_path)
     assert time.monotonic() - began < 1
 
@@ -250,8 +230,8 @@ def test_sizes_are_refused_before_anything_is_allocated(small, tmp_path, size, k
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": 5}, ""),
-        ({"model": {"d_modle": 8}}, "d_modle"),
+        ({"config": 5}, ""),
+        ({"config": {"d_modle": 8}}, "d_modle"),
         ({"source_tokenizer": 5}, ""),
         ({"source_tokenizer": {"kind": "letters"}}, "letters"),
         ({"source_tokenizer": {"kind": "words", "vocabulary": []}}, "<pad>"),
@@ -265,8 +245,8 @@ def test_sizes_are_refused_before_anything_is_allocated(small, tmp_path, size, k
 @pytest.mark.usefixtures("unchecked")
 def test_a_description_of_something_else_is_refused(small, tmp_path, changes, message):
     small.pack(tmp_path)
-    rewrite(tmp_path, **changes)
-    with pytest.raises(ValueError, match=rf"translator\.json.*{message}"):
+    rewrite(tmp_path / "model.safetensors", **changes)
+    with pytest.raises(ValueError, match=rf"model\.safetensors.*{message}"):
         Translator.load(tmp_path)
 
 
@@ -275,7 +255,7 @@ def test_a_description_of_something_else_is_refused(small, tmp_path, changes, me
 def test_tokens_are_text(small, tmp_path, odd):
     small.source_tokenizer.vocabulary.tokens[-1] = odd
     small.pack(tmp_path)
-    with pytest.raises(ValueError, match=r"translator\.json"):
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
         Translator.load(tmp_path)
 
 
@@ -304,18 +284,15 @@ def test_subword_rules_that_harm_are_refused(tmp_path, changes):
     Translator(Transformer(config), tokenizer, tokenizer, "de", "en").pack(tmp_path)
     Translator.load(tmp_path)
     saved = tokenizer.to_json()
-    rewrite(tmp_path, source_tokenizer=saved | {"model": saved["model"] | changes})
-    with pytest.raises(ValueError, match=r"translator\.json"):
+    rewrite(tmp_path / "model.safetensors", source_tokenizer=saved | {"model": saved["model"] | changes})
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
         Translator.load(tmp_path)
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("name", ["translator.json", "model.safetensors"])
-def test_what_is_no_file_is_neither_read_nor_waited_for(small, tmp_path, name):
-    small.pack(tmp_path)
-    (tmp_path / name).unlink()
-    os.mkfifo(tmp_path / name)
-    with pytest.raises(ValueError, match=name):
+def test_what_is_no_file_is_neither_read_nor_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match=r"model\.safetensors"):
         Translator.load(tmp_path)
 
 

@@ -1,14 +1,19 @@
 """The pages of the API: every public name, its shapes, and the links that lead there and back."""
 
+import ast
+import importlib
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+from sphinx.util.inspect import signature, stringify_signature
 
 import transformer_lib
 from workshop.lab.correspondence import rows
 from workshop.site.book_api import prepare
 
+BOOK = Path(__file__).resolve().parents[2] / "book"
 pytestmark = pytest.mark.slow
 
 
@@ -24,6 +29,15 @@ def test_an_equation_stays_as_it_is_written_and_a_bar_in_prose_is_a_bar() -> Non
     assert lines[2:6] == ["::", "", "    lp(Y) = |Y| / 6", "      more"]
     assert lines[7] == "Source: x [:ref:`eq-1 <eq-1>`]."
     assert lines[-1] == r"    a: \|Y\|."
+
+
+def test_autodoc_can_parse_every_signature() -> None:
+    modules = re.findall(r"automodule:: (\S+)", "".join(path.read_text("utf-8") for path in BOOK.glob("api*.rst")))
+    names = [(module, value) for module in modules for value in vars(importlib.import_module(module)).values()]
+    functions = [each for module, each in names if inspect.isfunction(each) and each.__module__ == module]
+    assert len(functions) > 50
+    for function in functions:
+        ast.parse(f"def function{stringify_signature(signature(function))}: ...")
 
 
 def test_every_name_of_the_public_face_is_described(site: Path) -> None:

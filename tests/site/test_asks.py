@@ -3,8 +3,12 @@
 The tests of pages need what conftest.py says.
 """
 
+import re
+from pathlib import Path
+
 import pytest
-from browser import visited
+import yaml
+from browser import ROOT, visited
 from playwright.sync_api import BrowserContext
 
 from workshop.site import book_asks
@@ -24,6 +28,8 @@ def questions(name: str) -> list[Question]:
     ]
 
 
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
+OF_PARTS_1_TO_3 = [Path(page["file"]).name for part in TOC["parts"][1:4] for page in part["chapters"]]
 BOOK = {name: found for name in whole_book() if (found := questions(name))}
 
 
@@ -33,11 +39,23 @@ def test_every_question_remarks_on_every_answer() -> None:
     assert len({name for name, *_ in everywhere}) == len(everywhere)
     for name, question, answers, is_number in everywhere:
         assert question.endswith("?"), name
-        remarks = [remark for _, remark, _ in answers]
-        assert len(set(remarks)) == len(remarks) > 1, name
-        assert all(len(remark) > 20 for remark in remarks), name
+        wrong = {remark for _, remark, is_right in answers if not is_right}
+        [right] = [remark for _, remark, is_right in answers if is_right]
+        assert wrong, name
+        assert right not in wrong, name
+        assert all(len(remark) > 20 for remark in (*wrong, right)), name
         if is_number:
             assert numbers_of(answers)[0][2], name
+
+
+@pytest.mark.parametrize("name", OF_PARTS_1_TO_3)
+def test_a_chapter_asks_before_it_shows(name: str) -> None:
+    text = (ROOT / "book" / f"{name}.md").read_text("utf-8")
+    argument, _, exercises = text.partition("\n## Exercises\n")
+    places = [found.start() / len(argument) for found in re.finditer(r"^`{3,}\{ask\}", argument, re.MULTILINE)]
+    assert 2 <= len(places) <= 4
+    assert min(places) < 0.5
+    assert "{ask}" not in exercises
 
 
 def test_a_question_has_a_form_and_a_fold() -> None:

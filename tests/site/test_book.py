@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import json
 import re
 import shlex
@@ -78,6 +79,13 @@ def test_the_chapters_are_numbered_and_front_matter_and_appendices_are_not():
     assert {part.get("numbered", 1) for part in parts} == {1}  # chapters alone, not their sections
     config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"]
     assert config["numfig_secnum_depth"] == 0  # or figures would be numbered otherwise than in the notebooks
+
+
+def test_each_chapter_ends_with_a_link_to_the_next():
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"]
+    order = [ROOT / f"{chapter['file']}.md" for part in parts if "numbered" in part for chapter in part["chapters"]]
+    for path, following in itertools.pairwise(order):
+        assert f"]({following.name})" in text(path).split("## To take away", 1)[1], path.name
 
 
 def test_a_page_has_its_parts():

@@ -44,7 +44,7 @@ ELSEWHERE = {
         *("BucketIterator", "Field", "get_tokenizer", "build_vocab", "build_vocab_from_iterator", "process"),
         *("token_transform", "vocab_transform", "collate_fn", "Seq2SeqTransformer", "create_mask"),
     },
-    "your_own_corpus": {"babel", "ko"},  # a package; part of a package's name for pip
+    "your_own_corpus": {"ko"},  # part of a package's name for pip
 }
 
 

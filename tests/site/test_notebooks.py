@@ -54,9 +54,9 @@ ROWS = [
 ]
 TEST = "test_layers.py::test_it_doubles"
 DEFECTS = [
-    Defect("tripled", "layers.py", "2 * x", "3 * x | 0", TEST),
-    Defect("halved", "layers.py", "2 *", "0.5 *", TEST),
-    Defect("lost", "layers.py", "return", "", TEST),
+    Defect("tripled", "transformer_lib/layers.py", "2 * x", "3 * x | 0", TEST),
+    Defect("halved", "transformer_lib/layers.py", "2 *", "0.5 *", TEST),
+    Defect("lost", "transformer_lib/layers.py", "return", "", TEST),
 ]
 RECORDED = {
     "defects": {

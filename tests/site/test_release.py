@@ -112,7 +112,7 @@ def test_a_dry_run_packs_what_a_release_publishes(collected: Path) -> None:
 
 
 @pytest.mark.deep
-def test_the_wheel_installs_into_an_empty_folder_and_translates(collected: Path, tmp_path: Path) -> None:
+def test_the_wheel_in_an_empty_folder_translates_trains_and_exports(collected: Path, tmp_path: Path) -> None:
     (wheel,) = collected.glob("*.whl")
     installed = tmp_path / "installed"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -128,6 +128,12 @@ def test_the_wheel_installs_into_an_empty_folder_and_translates(collected: Path,
     assert Path(place).is_relative_to(installed)
     found = said("-m", "transformer_run", "translate", "tatoeba_de_en", given="Ich habe das Buch gestern gelesen.\n")
     assert found == "I read the book yesterday.\n"
+    sizes = "num_layers=1 d_model=32 d_ff=64 num_heads=2 d_k=16 d_v=16".split()
+    said("-m", "transformer_run", "train", "run", "--model", *sizes, "--training", "num_steps=2", "batch_tokens=600")
+    assert "BLEU" in said("-m", "transformer_run", "evaluate", "run")
+    for form in ("ctranslate2", "marian", "onnx", "page"):
+        said("-m", "transformer_run", "export", "run", form, "--to", form)
+        assert (tmp_path / form).exists()
 
 
 def test_a_packed_folder_has_the_same_bytes_again(tmp_path: Path) -> None:

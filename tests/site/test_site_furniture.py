@@ -56,6 +56,17 @@ def test_a_link_to_a_page_shows_its_picture(site: Path, name: str) -> None:
     assert picture.stat().st_size <= 60_000
 
 
+def test_a_link_to_a_file_of_the_repository_finds_it(site: Path) -> None:
+    start = re.escape(configured().blob(""))
+    linked = {
+        (name, file)
+        for name in [*CHAPTERS, *API]
+        for file in re.findall(rf'href="{start}([^"#]+)', (site / name).read_text("utf-8"))
+    }
+    assert len(linked) > 50
+    assert [(name, file) for name, file in sorted(linked) if not (ROOT / file).exists()] == []
+
+
 def test_the_sitemap_lists_every_page(site: Path) -> None:
     tree = xml.etree.ElementTree.parse(site / "sitemap.xml")
     addresses = [place.text for place in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]
@@ -152,14 +163,14 @@ def printed(pdf, title: str, following: str) -> str:
     """The text of the printed pages of a chapter."""
     places = [item for part in pdf.outline if isinstance(part, list) for item in part if not isinstance(item, list)]
     first, last = (
-        next(pdf.get_destination_page_number(item) for item in places if item.title.endswith(f". {one}"))
+        next(pdf.get_destination_page_number(item) for item in places if item.title.split(". ")[-1] == one)
         for one in (title, following)
     )
     return "\n".join(pdf.pages[number].extract_text() for number in range(first, last))
 
 
 def test_a_folded_listing_stands_open_on_paper(pdf) -> None:
-    assert "def state_bytes" in printed(pdf, "Training on a GPU", "Since 2017")
+    assert "def state_bytes" in printed(pdf, "Training on a GPU", "Common mistakes")
 
 
 def test_the_printed_book_holds_exercises_and_no_solutions(pdf) -> None:

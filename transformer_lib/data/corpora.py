@@ -55,13 +55,10 @@ def load_pairs(corpus: str, split: str, source: str, target: str) -> list[tuple[
         raise ValueError(f"{corpus} has no split {split!r}; it has {', '.join(splits)}")
     if {source, target} != set(languages):
         raise ValueError(f"{corpus} is in {' and '.join(sorted(languages))}; got {source!r} to {target!r}")
-    if corpus == "number_words":
-        pairs = number_pairs(split)
-        return pairs if source == "en" else _swapped(pairs)
-    if corpus == "tatoeba":
-        pairs = split_by_english(_tatoeba_pairs(), split)
-        return pairs if source == "en" else _swapped(pairs)
-    return list(TextPairs([_multi30k_file(split, language) for language in (source, target)]))
+    if corpus == "multi30k":
+        return list(TextPairs([_multi30k_file(split, language) for language in (source, target)]))
+    pairs = number_pairs(split) if corpus == "number_words" else split_by_english(_tatoeba_pairs(), split)
+    return pairs if source == "en" else [(german, english) for english, german in pairs]
 
 
 def check_corpus(corpus: str) -> None:
@@ -95,10 +92,6 @@ def split_by_english(pairs: list[tuple[str, str]], split: str) -> list[tuple[str
         if HELD_OUT_PARTS.get(parts[english]) == split:
             first.setdefault(english, pair)
     return list(first.values())
-
-
-def _swapped(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(second, first) for first, second in pairs]
 
 
 def data_folder() -> Path:

@@ -12,11 +12,11 @@ from .decoding import beam_search, every_sentence, greedy_search, length_penalty
 from .embeddings import embedding, logits
 from .encoder_decoder import transformer
 from .evaluation import bleu, count_ngrams, perplexity
-from .gpu_training import forward_multiply_adds, matrix_product
+from .gpu_training import forward_flops
 from .label_smoothing import label_smoothing_loss
 from .layers import feed_forward, layer_norm
 from .learning_rate import learning_rate
-from .many_gpus import matrix_products, ring_all_reduce
+from .many_gpus import ring_all_reduce
 from .masks import causal_mask
 from .multi_head_attention import multi_head_attention
 from .parsing import tree_tokens
@@ -29,50 +29,3 @@ from .text_to_tensors import byte_pair_merges, byte_pair_pieces, join, padded_ba
 from .training import adam_step
 from .variations import maximum_path_length, restricted_attention, steps_to_reach
 from .your_own_corpus import faults_of_pairs, letters_of, words_of
-
-__all__ = [
-    "adam_step",
-    "additive_attention",
-    "attention",
-    "beam_search",
-    "bleu",
-    "byte_pair_merges",
-    "byte_pair_pieces",
-    "causal_mask",
-    "count_ngrams",
-    "crossed_pairs",
-    "embedding",
-    "every_sentence",
-    "faults_of_pairs",
-    "feed_forward",
-    "forward_multiply_adds",
-    "greedy_search",
-    "in_turns",
-    "join",
-    "keys_looked_at",
-    "label_smoothing_loss",
-    "layer_norm",
-    "learning_rate",
-    "length_penalty",
-    "letters_of",
-    "logits",
-    "matrix_product",
-    "matrix_products",
-    "maximum_path_length",
-    "multi_head_attention",
-    "multi_head_attention_without",
-    "padded_batch",
-    "perplexity",
-    "recurrent_states",
-    "restricted_attention",
-    "ring_all_reduce",
-    "rotate",
-    "self_attention",
-    "share_of_weight",
-    "sinusoids",
-    "softmax",
-    "steps_to_reach",
-    "transformer",
-    "tree_tokens",
-    "words_of",
-]

@@ -9,12 +9,13 @@ from transformer_lib.data.corpora import CORPORA, load_pairs
 from transformer_lib.data.text_files import Pair, TextPairs
 from transformer_lib.evaluation import Bleu, chrf
 
+from ..checkpoints import write_file
 from ..languages import check_languages
 from ..preparation import read_corpus
 from ..settings import RUN_CONFIG, RunConfig, corpus_or_files
 from ..translator import Translator
 from .train import FILES, SEVERAL
-from .translate import CONTROL, check_output, checked_alpha, loaded, whole_file
+from .translate import CONTROL, check_output, checked_alpha, loaded
 
 METRICS = ("bleu", "chrf")
 OWN_WORDS = "\n(on the tokenizer's own words; not to be compared with scores on detokenized text)"
@@ -54,8 +55,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
     print(f"exact match = {100 * scores.exact_match:.1f} %{hint}")
     if args.output:
         lines = "".join(f"{line.translate(CONTROL)}\n" for line in scores.hypotheses)
-        with whole_file(args.output) as part:
-            part.write_text(lines, encoding="utf-8", newline="\n")
+        write_file(args.output, lines)
 
 
 def _print_bleu(bleu: Bleu, where: str, hint: str) -> None:

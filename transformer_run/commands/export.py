@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from ..checkpoints import WhichWeights
 from ..export.ctranslate2 import Engine
 from ..quantization import SCALE
-from ..translator import MODEL, Translator, find_folder, pretrained_names
+from ..translator import Translator, find_folder, model_file, pretrained_names
 from .evaluate import test_pairs
 
 
@@ -69,7 +69,7 @@ def run_export(args: argparse.Namespace) -> None:
     pairs, name = test_pairs(args, translator) if args.int8 or args.data else ([], "")
     options: dict[str, Any] = {"int8": True} if args.int8 else {}
     if args.to == "page":
-        path = find_folder(args.translator) / MODEL
+        path = model_file(find_folder(args.translator))
         packed = load_file(path) if path.exists() else {}
         if not any(weight.endswith(SCALE) for weight in packed):
             packed = module.packed_weights(translator.model)

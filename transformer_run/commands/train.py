@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 import warnings
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..distributed import process_group
 from ..languages import check_languages, named_language
 from ..settings import FINE_TUNING, WATCHED, RunConfig, assignments, corpus_or_files, existing_files, named_model
 from ..training_run import Run, goes_on
-from ..translator import description, find_folder, pretrained_names, progress_bar
+from ..translator import Translator, pretrained_names, progress_bar
 
 FILES = "two text files, line by line translations, source first; or one with a tab between the sides; plain or "
 FILES += f"gzip, UTF-8; or one of {', '.join(CORPORA)}"
@@ -116,9 +116,9 @@ def _begun(args: argparse.Namespace, data: str | list[str] | None) -> RunConfig:
         raise ValueError("--from goes on with a translator on pairs of your own; name them with --data")
     if args.model or args.tokenizer or args.vocabulary_size:
         raise ValueError(f"--model, --tokenizer and --vocabulary-size are those of {args.begun_from}; leave them out")
-    base = description(find_folder(args.begun_from))
+    base = Translator.load(args.begun_from)
     for side in ("source", "target"):
-        if (given := getattr(args, side)) not in (None, base[side]):
-            direction = f"{args.begun_from} translates {base['source']} to {base['target']}"
+        if (given := getattr(args, side)) not in (None, getattr(base, side)):
+            direction = f"{args.begun_from} translates {base.source} to {base.target}"
             raise ValueError(f"--{side} {given}: {direction}; leave --source and --target out")
-    return RunConfig.fine_tuning(args.begun_from, base["model"], base["source"], base["target"], data)
+    return RunConfig.fine_tuning(args.begun_from, asdict(base.model.config), base.source, base.target, data)

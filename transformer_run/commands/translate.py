@@ -4,10 +4,8 @@ import argparse
 import io
 import itertools
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from transformer_lib.data.text_files import file_lines, lines
 from transformer_lib.data.tokenizers import warned_of_unseen
 from transformer_lib.decoding import PAPERS_ALPHA, Alpha, check_beam_size
 
+from ..checkpoints import whole
 from ..export.ctranslate2 import Engine
 from ..translator import Translator, progress_bar
 
@@ -92,22 +91,14 @@ def _write(args: argparse.Namespace, written: Iterator[str]) -> None:
         if args.input and args.input.is_file():  # a pipe can be read once
             with warnings.catch_warnings(action="ignore"):  # of what is read again
                 total = sum(1 for _ in file_lines(args.input, strict=False))
-        with whole_file(path) as part, part.open("wb") as file:
+        with whole(path) as part, part.open("wb") as file:
             for text in progress_bar(written, total, "translating"):
                 file.write(text.encode("utf-8"))
                 done += 1
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"after {done} lines; {path} is not written") from None
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise ValueError(f"{error}; {path} is not written") from error
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A file to write, in a folder beside the path that nobody else has; it becomes the path, or nothing is left."""
-    with tempfile.TemporaryDirectory(prefix=f"{path.name}-", dir=path.parent) as folder:
-        yield Path(folder) / path.name
-        (Path(folder) / path.name).replace(path)
 
 
 def _translated(

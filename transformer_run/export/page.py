@@ -89,7 +89,7 @@ def page_content(translator: Translator, graph: bytes, hundred: dict[str, Any]) 
 
 
 def page_tokenizer(saved: dict[str, Any]) -> dict[str, Any]:
-    """What tokenizers.js needs of a tokenizer in translator.json."""
+    """What tokenizers.js needs of a saved tokenizer."""
     if saved["kind"] == "words":
         if saved["language"] is not None:
             remedy = "train with --tokenizer bpe or space"

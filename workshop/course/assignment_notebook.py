@@ -12,6 +12,7 @@ from nbformat.notebooknode import NotebookNode
 from workshop.course.assignment_papers import explanation, half_right, numbered
 from workshop.course.exercise_context import asked, bound, cells_before, places
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check, tags
+from workshop.course.grading.counted import counted
 from workshop.course.variants import written
 from workshop.site.address import Address
 from workshop.site.book_index import Page
@@ -141,7 +142,8 @@ class AssignmentWriter:
 
     def _written(self, exercise: Exercise) -> None:
         """One cell of prose, marked by hand; the rubric stands in the instructor's version."""
-        rubric = [f"- {points} points: {self.plain.inline(words, exercise.line)}" for points, words in exercise.rubric]
+        words = self.plain.inline
+        rubric = [f"- {counted(points, 'point')}: {words(what, exercise.line)}" for points, what in exercise.rubric]
         answer = "\n\n".join(
             [explanation(self.plain, exercise), "**Rubric**\n\n" + "\n".join(rubric), half_right(exercise)]
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workshop.course.exercises import Exercise, tags
+from workshop.course.grading.counted import counted
 from workshop.course.variants import written
 from workshop.site.book_index import Page
 from workshop.site.myst_blocks import Block
@@ -30,8 +31,8 @@ HALF_RIGHT = Path(__file__).with_name("half_right.toml")
 RUBRIC_HEAD = """\
 # Marking: {title}
 
-{count} exercises, {points} points, about {minutes} minutes. {by_hand} points are given by hand; a student who hands in
-the starters unchanged gets none.
+{count}, {points}, about {minutes} minutes. Given by hand: {by_hand}. A student who hands in the starters unchanged gets
+none.
 
 Where two people mark written answers: a line of a rubric counts whole where the answer says it, in whatever words; a
 line of two points counts one where only one of its halves is said; what is named, without what is done, counts nothing.
@@ -99,10 +100,10 @@ def rubric(page: Page, plain: Plain, exercises: list[Exercise]) -> str:
     """How each exercise of a chapter is marked, with its solution and the mistakes that people make."""
     head = RUBRIC_HEAD.format(
         title=plain.inline(page.title, 1),
-        count=len(exercises),
-        points=sum(exercise.points for exercise in exercises),
+        count=counted(len(exercises), "exercise"),
+        points=counted(sum(exercise.points for exercise in exercises), "point"),
         minutes=sum(exercise.minutes for exercise in exercises),
-        by_hand=sum(exercise.points for exercise in exercises if not exercise.is_graded_by_machine),
+        by_hand=counted(sum(one.points for one in exercises if not one.is_graded_by_machine), "point"),
     )
     return "\n\n".join([head, *(_section(page, plain, *one) for one in enumerate(exercises, 1))]) + "\n"
 
@@ -115,7 +116,7 @@ def _section(page: Page, plain: Plain, place: int, exercise: Exercise) -> str:
     if exercise.is_graded_by_machine:
         numbers = f"{exercise.cells['numbers']}\n\n" if "numbers" in exercise.cells else ""
         parts.append(
-            f"{exercise.visible_points} points for the check that the student sees, "
+            f"{counted(exercise.visible_points, 'point')} for the check that the student sees, "
             f"{exercise.points - exercise.visible_points} for the hidden one.\n\n"
             f"```python\n{numbers}{exercise.cells['solution']}\n```"
         )

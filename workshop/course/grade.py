@@ -33,6 +33,7 @@ try:
     from workshop.course import variants
     from workshop.course.grading import class_list
     from workshop.course.grading import submissions as layouts
+    from workshop.course.grading.counted import counted
     from workshop.course.grading.course import Course
     from workshop.course.grading.execute import PYTHON
     from workshop.course.grading.export import export, refresh_feedback
@@ -90,7 +91,7 @@ def refuse_drawn(submissions: list[Submission]) -> None:
     for chapter, count in drawn.items():
         if 2 * count >= of_chapter[chapter]:
             raise SystemExit(
-                f"error: {count} of {of_chapter[chapter]} notebooks of {chapter} hold numbers that were drawn for "
+                f"error: notebooks of {chapter} ({count} of {of_chapter[chapter]}) hold numbers that were drawn for "
                 "their students. Name the class and its key: --class class.csv --variants class.key"
             )
 
@@ -103,7 +104,7 @@ def handed_in(
     Raises:
         SystemExit: none, files that the marks would replace, or drawn numbers that belong to nobody.
     """
-    submissions, lines = find(folder, the_course.chapters, chapter)
+    submissions, lines = find(folder, the_course.chapters, chapter, the_course.given)
     for one in submissions:
         if one.file.resolve().is_relative_to(the_course.root):
             raise SystemExit(
@@ -178,7 +179,7 @@ def run(
     ]
     todo = [job for job in jobs if job.student in again or not is_done(job)]
     words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
-    print(f"{len(jobs)} submissions, {len(jobs) - len(todo)} of them graded before. Code gets {words}.", flush=True)
+    print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. Code gets {words}.", flush=True)
     for line in lines[:SHOWN]:
         print(f"  {line}")
     if len(lines) > SHOWN:
@@ -202,7 +203,7 @@ def written_out(
     for name, found in by_chapter.items():
         absent = None if students is None else class_list.absent(students, found, name, left_out)
         if absent:
-            print(f"{name}: no notebook of {len(absent)} of the class; the report names them.")
+            print(f"{name}: no notebook of some of the class ({len(absent)}). The report has the names.")
         gone = the_course.gone(name, {one.student for one in found})
         for line in gone:
             print(line)
@@ -260,7 +261,8 @@ def main() -> None:
     for name, found in graded.items():
         waiting = sum(len(one.unmarked) for one in found)
         print(
-            f"{name}: {len(found)} marks, {waiting} written answers to mark by hand. See {given.out}/report-{name}.md"
+            f"{name}: {counted(len(found), 'mark')}, {counted(waiting, 'written answer')} to mark by hand. "
+            f"See {given.out}/report-{name}.md"
         )
     failed = [one.submission.student for found in graded.values() for one in found if one.error]
     print(f"{time.monotonic() - start:.0f} s.")

@@ -2,8 +2,9 @@
 
     .venv-grading/bin/python -m workshop.course.grade_one FOLDER --chapter attention --form gradescope --out FILE
 
-The notebook with the assignment's name counts, or else the newest; the result names it. Without a notebook the result
-says so. It ends with an error, and writes nothing, where the grader itself failed: that is no mark.
+Of the notebooks that are filled in, the one with the assignment's name counts, or else the newest; the result names it.
+Without a notebook the result says so. It ends with an error, and writes nothing, where the grader itself failed: that
+is no mark.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from workshop.course import variants
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
 from workshop.course.grading.sandbox import Limits
-from workshop.course.grading.submissions import rank, readable
+from workshop.course.grading.submissions import rank, readable, texts
 
 FORMS = ("gradescope", "classroom50")
 DRAWN = """\
@@ -29,11 +30,11 @@ No points: this notebook holds numbers that were drawn for one student, and they
 for the notebook whose numbers are the same for everybody, or hand this one in where your course collects it."""
 
 
-def notebooks(folder: Path, chapter: str) -> list[Path]:
+def notebooks(folder: Path, chapter: str, given: frozenset[str] = frozenset()) -> list[Path]:
     """What the student handed in, that which counts first; checkpoints of Jupyter and hidden folders are not it."""
     files = [path for path in folder.rglob("*.ipynb") if path.is_file() and not path.is_symlink()]
     found = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
-    return sorted(found, key=lambda path: rank(path, chapter), reverse=True)
+    return sorted(found, key=lambda path: rank(path, chapter, given), reverse=True)
 
 
 def chosen(found: list[Path], chapter: str) -> str:
@@ -60,7 +61,7 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
     with tempfile.TemporaryDirectory() as place:
         handed_in = Path(place, "in", "student", chapter, f"{chapter}.ipynb")
         handed_in.parent.mkdir(parents=True)
-        found = notebooks(folder, chapter)
+        found = notebooks(folder, chapter, texts(assignments / "release" / chapter / f"{chapter}.ipynb"))
         is_drawn = bool(found) and variants.is_drawn(found[0])
         if found and not is_drawn:
             shutil.copyfile(found[0], handed_in)

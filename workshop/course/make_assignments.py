@@ -28,6 +28,7 @@ from workshop.course import assignment_papers, variants
 from workshop.course.assignment_notebook import assignment, assignment_text
 from workshop.course.exercises import Exercise, exercises_of
 from workshop.course.grading import class_list
+from workshop.course.grading.counted import counted
 from workshop.course.grading.submissions import safe
 from workshop.course.try_exercises import try_page
 from workshop.site import teaching_plan
@@ -145,8 +146,9 @@ def main() -> None:
     make_release(arguments.out)
     if key:
         write_variants(arguments.out, names, key, students)
-        print(f"Each of {len(students)} students has a notebook of their own in {arguments.out}/variants/CHAPTER/.")
-    print(f"{len(names)} assignments in {arguments.out}: {time.monotonic() - start:.0f} s. Hand out release/CHAPTER/.")
+        print(f"{arguments.out}/variants/CHAPTER/: a notebook for each of the class ({len(students)}).")
+    made = f"{counted(len(names), 'assignment')} in {arguments.out}: {time.monotonic() - start:.0f} s"
+    print(f"{made}. Hand out release/CHAPTER/.")
 
 
 if __name__ == "__main__":

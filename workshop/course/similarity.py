@@ -24,7 +24,7 @@ PAGE = Template(
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>section { display: flex; gap: 1rem } pre { width: 50%; white-space: pre-wrap; overflow-wrap: anywhere }
 pre span { background: #ffe08a; text-decoration: underline }</style>
-<h1>{{ chapter }}: {{ found.values() | sum(start=[]) | length }} pairs of answers that resemble each other</h1>
+<h1>{{ chapter }}: pairs of answers that resemble each other ({{ found.values() | sum(start=[]) | length }})</h1>
 <p>Each percentage says how much of that student's answers stands in the other's as well; in code, under other names
 perhaps. Shared passages are underlined. A short exercise has few right answers.</p>
 {%- for kind, pairs in found.items() %}

@@ -20,6 +20,7 @@ from typing import Any
 
 from workshop.course.exercise_context import asked, bound, context, plain_python, read
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
+from workshop.course.grading.counted import counted
 from workshop.course.variants import combinations
 from workshop.site.book_index import Page, pages_in_order
 from workshop.site.myst_blocks import PageError
@@ -127,7 +128,7 @@ def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
         where = f"{exercise.label} with {', '.join(numbers.splitlines())}"
         for what, answer, expected in trials(exercise):
             if (found := mark(exercise, answer, right[i][0]).points) != expected:
-                faults.append(f"{where}, {what}: {found} points INSTEAD OF {expected}")
+                faults.append(f"{where}, {what}: {counted(found, 'point')} INSTEAD OF {expected}")
         of_another = mark(exercise, "", {**right[i][0], **right[i - 1][1]}).points
         if answers[i] in answers[:i] or of_another == exercise.points:
             faults.append(f"{where}: the solution with other numbers is right here, too")
@@ -144,7 +145,7 @@ def try_page(name: str, show: bool = True, with_numbers_alone: bool = False) -> 
         with prepared(page, plain, exercise) as names:
             for what, answer, expected in trials(exercise):
                 found = mark(exercise, answer, names)
-                line = f"{exercise.label}, {what}: {found.points} points"
+                line = f"{exercise.label}, {what}: {counted(found.points, 'point')}"
                 if found.points != expected:
                     line += f" INSTEAD OF {expected}"
                     faults.append(line)

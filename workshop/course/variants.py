@@ -59,7 +59,7 @@ def combinations(source: str) -> list[str]:
         every.append([f"{match['name']} = {choice}" for choice in choices])
     found = ["\n".join(lines) for lines in itertools.product(*every)]
     if not 1 < len(found) <= MOST:
-        raise ValueError(f"its numbers have {len(found)} combinations; give 2 to {MOST}, for each of them is tried")
+        raise ValueError(f"combinations of its numbers: {len(found)}; give 2 to {MOST}, for each of them is tried")
     return sorted(found, key=lambda one: one != "\n".join(written))
 
 
@@ -121,5 +121,5 @@ def read_key(path: Path) -> bytes:
         raise ValueError(f"there is no key {path}. Make one for each class, and keep it to yourself: {command}")
     key = path.read_bytes().strip()
     if len(key) < KEY_LENGTH:
-        raise ValueError(f"the key in {path} has {len(key)} letters, and {KEY_LENGTH} are the least: it can be guessed")
+        raise ValueError(f"letters of the key in {path}: {len(key)}; {KEY_LENGTH} are the least, or it can be guessed")
     return key

@@ -19,10 +19,10 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from sphinx_exercise.nodes import exercise_enumerable_node, exercise_node
 
 from workshop.course.exercises import exercises_of
 from workshop.course.page_answers import is_asked
+from workshop.site.book_exercises import cells_of, exercises, fold_python, link_to_colab
 from workshop.site.book_index import pages_in_order, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -105,16 +105,19 @@ def form_html(label: str, question: dict[str, Any]) -> str:
     )
 
 
-def add_forms(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
+def add_forms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put the form of each prediction before the cell that answers it in Python."""
     if not wants_forms(app):
         return
-    for exercise in (*doctree.findall(exercise_node), *doctree.findall(exercise_enumerable_node)):
+    for exercise in exercises(doctree):
         label = exercise.get("label", "")
-        cells = [cell for cell in exercise.findall(nodes.container) if "tag_answer" in cell.get("classes", [])]
+        cells = cells_of(exercise, "answer")
         if cells and label in questions():
             form = nodes.raw("", form_html(label, questions()[label]), format="html")
             cells[0].parent.insert(cells[0].parent.index(cells[0]), form)
+            fold_python(exercise)
+        elif cells:
+            link_to_colab(app, docname, cells[0])
 
 
 class Answers(SphinxDirective):

@@ -12,7 +12,7 @@ from typing import Any
 
 from transformer_lib.data import load_pairs
 from transformer_run.export.page import page_content
-from transformer_run.translator import PRETRAINED, Translator
+from transformer_run.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"
@@ -61,7 +61,7 @@ def payloads() -> dict[str, str]:
     found = {"onnxruntime": script("onnxruntime", runtime)}
     for name in TRANSLATORS:
         graph = (STATIC / "live" / f"{name}.onnx.gz").read_bytes()
-        found[name] = script(name, page_content(Translator.untrained(PRETRAINED / name), graph, hundred(name)))
+        found[name] = script(name, page_content(Translator.load(name), graph, hundred(name)))
     return found
 
 

@@ -76,7 +76,7 @@ def defect_table(root: Path, address: Address) -> str:
     rows = []
     for defect in DEFECTS:
         runs = recorded.get(defect.name, {}).get("runs", [])
-        place = f"[{defect.file}]({address.blob('transformer_lib/' + defect.file)})"
+        place = f"[{Path(defect.file).name}]({address.blob(defect.file)})"
         wrong = f"`{_one_line(defect.wrong)}`" if defect.wrong.strip() else "nothing"
         change = f"`{_one_line(defect.right)}` → {wrong}"
         shares = [_per_cent(runs, key) for key in ("halfway", "greedy", "beam_4")]

@@ -137,6 +137,7 @@
     } catch (error) {
       if (isFinished) {
         say(error.message);
+        [find(".first-load").hidden, place.dataset.number] = [true, ""]; // of a number before this one
         input.select();
       }
       return null;

@@ -19,6 +19,7 @@ from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
 from traitlets.config import Config  # pyright: ignore[reportMissingImports]
 
 from workshop.course.grading.student_version import StudentVersion
+from workshop.course.grading.submissions import texts
 
 # nbgrader calls alembic as a program; .venv-grading need not be activated for that.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -98,6 +99,11 @@ class Course:
         notebook = json.loads((folder / f"{folder.name}.ipynb").read_text("utf-8"))
         roles = [cell["metadata"].get("nbgrader", {}) for cell in notebook["cells"]]
         return [role["grade_id"] for role in roles if role.get("solution")]
+
+    @property
+    def given(self) -> dict[str, frozenset[str]]:
+        """Chapter → the texts of the cells that students got."""
+        return {name: texts(self.assignments / "release" / name / f"{name}.ipynb") for name in self.chapters}
 
     def gone(self, chapter: str, students: set[str]) -> list[str]:
         """A line on those who were graded before and of whom no file lies in the folder now, as after a renaming."""

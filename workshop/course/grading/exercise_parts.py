@@ -1,4 +1,7 @@
-"""The parts of an exercise in nbgrader's gradebook: LABEL-check and LABEL-hidden, or LABEL for a written answer."""
+"""The parts of an exercise in nbgrader's gradebook: LABEL-check and LABEL-hidden, or LABEL for a written answer.
+
+Of a project they are its tests; test_3_… belongs to its task 3.
+"""
 
 import ast
 import re
@@ -7,11 +10,14 @@ from typing import Any
 PARTS = {"-check": "check", "-hidden": "further checks"}
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"  # nbgrader's own, in the cell of further checks
 SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
+TEST = re.compile(r"test_(\d+)_")
 HEADING = re.compile(r"## (.+)")
 
 
 def exercise_of(part: str) -> str:
-    """The label of the exercise to which a part belongs."""
+    """The label of the exercise, or of the project's task, to which a part belongs."""
+    if test := TEST.match(part):
+        return f"task {test[1]}"
     return next((part.removesuffix(ending) for ending in PARTS if part.endswith(ending)), part)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from workshop.course.grading.counted import counted
 from workshop.course.grading.exercise_parts import exercise_of, is_unseen, is_written, part_title
 from workshop.course.grading.submissions import Submission, safe
 
@@ -69,8 +70,8 @@ class Marks:
         less = [name for name in self.outcomes if self.points[name] < self.maximum[name] and name not in self.changed]
         lost = [f"{self.title(name)}: {self.outcomes[name]}" for name in less]
         to_confirm = len(self.waiting) - len(self.unmarked)
-        waiting = [f"{len(self.unmarked)} written answers are not marked yet"] if self.unmarked else []
-        waiting += [f"{to_confirm} marks by hand of checks are to be confirmed"] if to_confirm else []
+        waiting = [f"{counted(len(self.unmarked), 'written answer')} not marked yet"] if self.unmarked else []
+        waiting += [f"{counted(to_confirm, 'mark')} by hand of checks to be confirmed"] if to_confirm else []
         return "; ".join([*self.notes, *waiting, *lost])[:2000]
 
 

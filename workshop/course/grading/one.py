@@ -19,6 +19,7 @@ from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
 )
 
 from workshop.course import variants
+from workshop.course.grading.counted import counted
 from workshop.course.grading.course import config, gradebook
 from workshop.course.grading.execute import InSandbox
 from workshop.course.grading.exercise_parts import is_unseen, is_written, rows, titles
@@ -184,8 +185,8 @@ def write_feedback(job: Job, events: list[str]) -> None:
         "exercises": exercises,
         "changed": changed,
         "unseen": unseen,
-        "waiting": f"{waiting:g}" if waiting else "",
-        "to_confirm": f"{to_confirm:g}" if to_confirm else "",
+        "waiting": counted(waiting, "point") if waiting else "",
+        "to_confirm": counted(to_confirm, "point") if to_confirm else "",
     }
     page, _ = exporter.from_notebook_node(nbformat.read(job.autograded, 4), resources=resources)
     job.feedback.parent.mkdir(parents=True, exist_ok=True)

@@ -137,7 +137,7 @@ def broken(python: Path) -> str:
     return done.stderr.strip()[-200:] if done.returncode else ""
 
 
-def _bound(limits: Limits) -> None:
+def bound(limits: Limits) -> None:
     """Bound what a process may use; going beyond is an error in the student's code, not on the machine.
 
     Many processes together may still fill the memory: then the kernel ends theirs first, not the grader's.
@@ -182,7 +182,7 @@ class Sandbox:
             stderr=subprocess.DEVNULL,
             pass_fds=[keep, *options],
             start_new_session=True,
-            preexec_fn=lambda: _bound(limits),  # noqa: PLW1509 - the checker has one thread
+            preexec_fn=lambda: bound(limits),  # noqa: PLW1509 - the checker has one thread
         )
         for one in options:
             os.close(one)

@@ -15,9 +15,10 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
@@ -33,6 +34,7 @@ ARCHIVES = {".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"}
 SAFE_MARKS = set("_ .@+-")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # of a picture
 MAX_MB = 50  # of a notebook, with the outputs saved in it
+Given = Mapping[str, frozenset[str]]
 NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
 
 
@@ -104,7 +106,7 @@ def chapter_of(file: Path, chapters: dict[str, list[str]]) -> str:
     if best and counts[best]:
         return best
     stem = file.stem.casefold()
-    named = [name for name in chapters if re.search(rf"(^|_){re.escape(name)}($|[_-])", stem)]
+    named = [name for name in chapters if re.search(rf"(^|[_ ]){re.escape(name)}($|[_ -])", stem)]
     return max(named, key=len, default="")
 
 
@@ -153,26 +155,41 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     return Submission(file, chapter=chapter, **texts)
 
 
+def is_nobodys(name: str) -> bool:
+    """Whether a file or folder is one that systems and programs make."""
+    return name.startswith(".") or name in NOBODYS
+
+
 def files(folder: Path) -> list[Path]:
     """What was handed in, of whatever kind."""
     top = _top(folder)
+    found = (path for path in top.rglob("*") if path.is_file())
+    return sorted(path for path in found if not any(map(is_nobodys, path.relative_to(top).parts)))
 
-    def is_nobodys(path: Path) -> bool:
-        return any(part.startswith(".") or part in NOBODYS for part in path.relative_to(top).parts)
 
-    return sorted(path for path in top.rglob("*") if path.is_file() and not is_nobodys(path))
+def inside(folder: Path) -> list[Path]:
+    """The files and folders that lie in a folder itself."""
+    return sorted(path for path in folder.iterdir() if not is_nobodys(path.name))
 
 
 def _top(folder: Path) -> Path:
     return folder / "submitted" if (folder / "submitted").is_dir() else folder
 
 
-def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tuple[list[Submission], list[str]]:
-    """The submissions below a folder, and a line on each file that is none.
+def gathered(
+    folder: Path,
+    paths: Callable[[Path], list[Path]],
+    understood: Callable[[Path], Submission | str],
+    needed: str,
+    given: Given = MappingProxyType({}),
+) -> tuple[list[Submission], list[str]]:
+    """The submissions in a folder, one of each student and chapter, and a line on each path that is none.
 
     Args:
-        chapters: name → labels of its answers.
-        wanted: the only chapter to grade; files that name no chapter are taken for it.
+        paths: those to look at in the folder.
+        understood: what a path is; or why it is left out.
+        needed: what to say where there is nothing to grade.
+        given: chapter → the texts of its assignment's cells.
 
     Raises:
         SystemExit: if there is no folder or nothing in it to grade.
@@ -180,18 +197,34 @@ def find(folder: Path, chapters: dict[str, list[str]], wanted: str = "") -> tupl
     if folder.suffix.lower() in ARCHIVES and folder.is_file():
         raise SystemExit(f"{folder} is an archive: unpack it, and name the folder that comes out")
     if not folder.is_dir():
-        raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it: make grade SUBMISSIONS=…")
+        raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it")
     found, lines = [], []
-    for file in files(folder):
-        submission = _submission(file, _top(folder), chapters, wanted)
+    for path in paths(folder):
+        submission = understood(path)
         if isinstance(submission, Submission):
             found.append(submission)
         else:
-            lines.append(readable(f"{file.relative_to(folder)}: {submission}"))
-    found, twice = _latest(_spelled_alike(found))
+            lines.append(readable(f"{path.relative_to(folder)}: {submission}"))
+    found, twice = _latest(_spelled_alike(found), given)
     if not found:
-        raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, __doc__ or ""]))
+        raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, needed]))
     return found, [*lines, *twice, *_remarks(found)]
+
+
+def find(
+    folder: Path, chapters: dict[str, list[str]], wanted: str = "", given: Given = MappingProxyType({})
+) -> tuple[list[Submission], list[str]]:
+    """The notebooks below a folder, and a line on each file that is none.
+
+    Args:
+        chapters: name → labels of its answers.
+        wanted: the only chapter to grade; files that name no chapter are taken for it.
+        given: chapter → the texts of its assignment's cells.
+
+    Raises:
+        SystemExit: if there is no folder or nothing in it to grade.
+    """
+    return gathered(folder, files, lambda file: _submission(file, _top(folder), chapters, wanted), __doc__ or "", given)
 
 
 def _remarks(found: list[Submission]) -> list[str]:
@@ -213,21 +246,38 @@ def _spelled_alike(found: list[Submission]) -> list[Submission]:
     return [replace(one, student=spelling[one.student.casefold()]) for one in found]
 
 
-def rank(file: Path, chapter: str) -> tuple[bool, float, str]:
-    """Of two notebooks of one student that with the higher rank counts."""
-    return file.stem.casefold() == chapter, file.stat().st_mtime, str(file)
+def texts(file: Path) -> frozenset[str]:
+    """The texts of a notebook's cells; none of what is no notebook."""
+    try:
+        cells = json.loads(file.read_text("utf-8-sig"))["cells"] if file.stat().st_size <= MAX_MB << 20 else []
+        return frozenset("".join(cell["source"]) for cell in cells)
+    except (ValueError, OSError, RecursionError, KeyError, TypeError):
+        return frozenset()
 
 
-def _latest(found: list[Submission]) -> tuple[list[Submission], list[str]]:
-    """One submission of each student and chapter: the one with the assignment's name, or the newest."""
-    newest: dict[tuple[str, str], Submission] = {}
+def rank(file: Path, chapter: str, given: frozenset[str] = frozenset()) -> tuple[bool, bool, float, str]:
+    """Of two notebooks of one student that with the higher rank counts.
+
+    Args:
+        given: the texts of the cells of the assignment; a notebook with no other is not filled in.
+    """
+    is_filled_in = not given or not texts(file) <= given
+    return is_filled_in, file.stem.casefold() == chapter, file.stat().st_mtime, str(file)
+
+
+WHY = ("is filled in", "has the assignment's name", "is newer", "has as old a date and a later name")
+
+
+def _latest(found: list[Submission], given: Given) -> tuple[list[Submission], list[str]]:
+    """One submission of each student and chapter: one that is filled in, with the assignment's name, or the newest."""
+    newest: dict[tuple[str, str], tuple[Submission, Any]] = {}
     lines = []
-    for submission in sorted(found, key=lambda one: rank(one.file, one.chapter)):
+    ranked = [(rank(one.file, one.chapter, given.get(one.chapter, frozenset())), one) for one in found]
+    for place, submission in sorted(ranked, key=lambda one: one[0]):
         key = (submission.student, submission.chapter)
         if key in newest:
-            left, taken = newest[key].file, submission.file
-            named, time, _ = (a != b for a, b in zip(*(rank(f, key[1]) for f in (left, taken)), strict=True))
-            why = "has the assignment's name" if named else "is newer" if time else "has as old a date and a later name"
-            lines.append(readable(f"{left.name}: {taken.name} of the same student {why}; left out"))
-        newest[key] = submission
-    return sorted(newest.values(), key=lambda one: (one.chapter, one.student)), lines
+            left, below = newest[key]
+            why = next(words for words, a, b in zip(WHY, below, place, strict=True) if a != b)
+            lines.append(readable(f"{left.file.name}: {submission.file.name} of the same student {why}; left out"))
+        newest[key] = submission, place
+    return sorted((one for one, _ in newest.values()), key=lambda one: (one.chapter, one.student)), lines

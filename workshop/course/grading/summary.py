@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from statistics import fmean
+from statistics import fmean, median
 
+from workshop.course.grading.counted import counted
 from workshop.course.grading.exercise_parts import exercise_of
 from workshop.course.grading.marks import Marks
 from workshop.course.grading.rebuild import CHANGED, OTHER_NUMBERS
@@ -46,14 +47,15 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: dict[str,
     """Mean and spread, each exercise's points, each part's passes, the commonest messages, what happened to whom."""
     graded = [one for one in marks if not one.error]
     totals = sorted(one.total for one in graded if isinstance(one.total, float))
-    parts = [f"# {chapter}: {len(marks)} submissions"]
+    parts = [f"# {chapter}: {counted(len(marks), 'submission')}"]
     if totals:
-        middle = totals[len(totals) // 2]
-        parts.append(f"Points: least {totals[0]:g}, middle {middle:g}, most {totals[-1]:g}, of {graded[0].of:g}.")
+        parts.append(
+            f"Points: least {totals[0]:g}, middle {median(totals):g}, most {totals[-1]:g}, of {graded[0].of:g}."
+        )
     if waiting := sum(len(one.unmarked) for one in marks):
-        parts.append(f"**{waiting} written answers wait to be marked by hand.**")
+        parts.append(f"**{counted(waiting, 'written answer')} to mark by hand.**")
     if to_confirm := sum(len(one.waiting) - len(one.unmarked) for one in marks):
-        parts.append(f"**{to_confirm} marks by hand of checks wait to be confirmed.**")
+        parts.append(f"**{counted(to_confirm, 'mark')} by hand of checks to confirm.**")
     if graded:
         parts.append(_exercises(graded))
     table = ["| part | passed | of |", "|---|---|---|"]

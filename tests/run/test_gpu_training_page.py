@@ -1,0 +1,52 @@
+"""The cells of *Training on a GPU* that train in the reader's minutes and score the result, on a CPU and small."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workshop.site.book_index import read_page
+
+PAGE = Path(__file__).parents[2] / "book" / "gpu_training.md"
+SMALL = "num_layers=1 d_model=16 d_ff=32 num_heads=2 p_drop=0.1"
+OURS = {"MINUTES = 12": "MINUTES = 2.05", "TRAIN = GPU": "TRAIN = True", "KEEP = None": "KEEP = str(drive)"}
+OURS |= {"num_layers=2 d_model=256 d_ff=512 num_heads=4 p_drop=0.3": SMALL}
+
+
+def visit(drive: Path) -> None:
+    """The imports of the page, then the cells from the reader's settings to the score, of twenty captions."""
+    blocks = [block for block in read_page(PAGE).blocks if block.name == "code-cell"]
+    codes = ["\n".join(block.body) for block in blocks if "remove-cell" not in block.options.get("tags", ())]
+    [at] = [i for i, code in enumerate(codes) if code.startswith("MINUTES = ")]
+    imports, settings, *rest = codes[0], *codes[at : at + 3]
+    for theirs, own in OURS.items():
+        assert theirs in settings
+        settings = settings.replace(theirs, own)
+    namespace: dict[str, Any] = {"drive": drive}
+    exec(imports, namespace)
+    every_pair = namespace["load_pairs"]
+    namespace["load_pairs"] = lambda *split: every_pair(*split)[:20]
+    for code in (settings, *rest):
+        exec(code, namespace)
+    namespace["scratch"].cleanup()  # as when the notebook ends
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("multi30k")
+def test_a_reader_with_few_minutes_gets_a_score_and_goes_on_another_day(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    drive = tmp_path / "my drive" / "captions"
+    made = []
+    for _ in range(2):
+        visit(drive)
+        lines = (drive / "metrics.jsonl").read_text("utf-8").splitlines()
+        made.append([json.loads(line)["step_num"] for line in lines])
+        said = capsys.readouterr().out
+        assert f"yours: {len(lines)} updates" in said
+        assert "BLEU" in said
+        assert "nrefs:1|case:mixed" in said
+    first, both = made
+    assert first == [1, 2]  # the two minutes of the score are kept, whatever preparing took
+    assert both == [1, 2, 3]
+    assert sorted(path.stem for path in drive.glob("checkpoints/*")) == [f"step-00000{n}" for n in both]
