@@ -86,6 +86,11 @@ def test_each_chapter_ends_with_a_link_to_the_next():
     order = [ROOT / f"{chapter['file']}.md" for part in parts if "numbered" in part for chapter in part["chapters"]]
     for path, following in itertools.pairwise(order):
         assert f"]({following.name})" in text(path).split("## To take away", 1)[1], path.name
+    # The last one looks back, by number.
+    looking_back = text(order[-1]).split("## What you have built")[1]
+    assert [f"[{number}]({path.name})" for number, path in enumerate(order[:-1], 1)] == re.findall(
+        r"\[\d+\]\(\w+\.md\)", looking_back
+    )
 
 
 def test_a_page_has_its_parts():
