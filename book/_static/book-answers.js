@@ -1,5 +1,5 @@
-/* Questions that the page answers. The rules of each were found from the chapter's own check when the site was built
-   (workshop/course/page_answers.py): boxes of answers, and what the check says there. Progress stays in this browser. */
+/* Questions that the page answers. The rules of each come from the chapter's own check (workshop/course/page_answers.py):
+   boxes of answers, and what the check says there. Progress stays in this browser. */
 "use strict";
 
 (() => {
@@ -14,7 +14,7 @@
   try {
     answers = JSON.parse(localStorage.getItem(KEY)) ?? {};
   } catch {
-    isKept = false; // a private window, or a browser that keeps nothing for files
+    isKept = false; // a private window, or pages from files
   }
 
   function keep() {
@@ -66,7 +66,7 @@
 
   const TIMES = { k: "e3", thousand: "e3", M: "e6", million: "e6", billion: "e9", percent: "%" };
 
-  // Without the words after a number. A unit of memory or time that the question lacks stays, and is not read.
+  // Without the words after a number. A unit that the question lacks stays, and is not read.
   function withoutUnit(text, label) {
     const [, number, words] = /^(.*[\d.)%])\s*((?!(?:π|pi|e)(?!\p{L}))\p{L}[^\d()]*)$/su.exec(text) ?? [null, text, ""];
     const [, times, unit] = /^(k|M|thousand|million|billion|percent)?(?!\p{L})\s*(\p{L}*)/u.exec(words) ?? [null, "", words];
