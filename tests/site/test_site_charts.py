@@ -54,7 +54,6 @@ MARKS = "chart => [...chart.querySelectorAll('g.role-mark')].map(group => group.
 CONTROLS = [
     ("attention", "Under the root:", "ArrowRight"),
     ("masks", "Masks:", "ArrowUp"),
-    ("masks", "Query, row:", "ArrowRight"),
     ("positional_encoding", "Place pos:", "ArrowRight"),
     ("learning_rate", "Warm-up, steps:", "ArrowLeft"),
     ("learning_rate", "Highest rate, thousandths:", "ArrowUp"),
