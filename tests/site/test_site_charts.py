@@ -53,7 +53,6 @@ MARKS = "chart => [...chart.querySelectorAll('g.role-mark')].map(group => group.
 # page, name of a control that one chart of it has, key that moves it.
 CONTROLS = [
     ("attention", "Under the root:", "ArrowRight"),
-    ("masks", "Masks:", "ArrowUp"),
     ("positional_encoding", "Place pos:", "ArrowRight"),
     ("learning_rate", "Warm-up, steps:", "ArrowLeft"),
     ("learning_rate", "Highest rate, thousandths:", "ArrowUp"),
