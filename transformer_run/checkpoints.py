@@ -2,10 +2,11 @@
 
 A checkpoint is one .safetensors file. Reading it runs no code.
 
-    embedding.weight, ...      the weights
-    optimizer.0.exp_avg, ...   the optimizer's tensors, by the parameter's number
-    header                     JSON: config, step, other settings, versions; of a run also the tokenizers and the
-                               direction, so that each of its checkpoints is a translator; and one digest of it all
+    embedding.weight, ...     the weights
+    optimizer.0.exp_avg, ...  the optimizer's, by the parameter's number
+    header                    JSON: config, step, versions, one digest of it all
+
+The header of a run's checkpoint also holds the tokenizers and the direction: each is a translator.
 
 No random generator is saved: `train` seeds each update by the seed, the step and the rank.
 """
