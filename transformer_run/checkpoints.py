@@ -7,7 +7,6 @@ A checkpoint is one .safetensors file. Reading it runs no code.
     header                    JSON: config, step, versions, one digest of it all
 
 The header of a run's checkpoint also holds the tokenizers and the direction: each is a translator.
-
 No random generator is saved: `train` seeds each update by the seed, the step and the rank.
 """
 
