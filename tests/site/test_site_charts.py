@@ -53,6 +53,7 @@ MARKS = "chart => [...chart.querySelectorAll('g.role-mark')].map(group => group.
 # page, name of a control that one chart of it has, key that moves it.
 CONTROLS = [
     ("attention", "Under the root:", "ArrowRight"),
+    ("masks", "Masks:", "ArrowUp"),
     ("positional_encoding", "Place pos:", "ArrowRight"),
     ("learning_rate", "Warm-up, steps:", "ArrowLeft"),
     ("learning_rate", "Highest rate, thousandths:", "ArrowUp"),
@@ -68,6 +69,7 @@ def test_a_control_answers_to_keys(page: Page, origins: dict[str, str]) -> None:
     for name, label, key in CONTROLS:
         if name != shown:
             opened(page, f"{origins['http']}book/{name}.html")
+            unfolded(page)
             shown = name
         control = page.get_by_label(re.compile(f"^{label}"))
         chart = page.locator(".vega-chart").filter(has=control)
