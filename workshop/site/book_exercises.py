@@ -7,6 +7,7 @@ Without scripts, on paper and with *Show code and checks* all of it stands there
 
 import html
 import re
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -64,10 +65,13 @@ def fold_python(exercise: nodes.Element) -> None:
         block[:] = [nodes.Text(RANGE.sub("", block.astext()))]
 
 
+def in_colab(app: Sphinx, docname: str) -> str:
+    """The address of a page's notebook in Colab, which cannot open the Markdown source."""
+    host = app.config.html_theme_options["launch_buttons"]["colab_url"]
+    return configured(Path(app.srcdir)).colab(f"notebooks/{Path(docname).name}.ipynb", host)
+
+
 def link_to_colab(app: Sphinx, docname: str, cell: nodes.container) -> None:
     """End an exercise whose answer is code with a link to its chapter's notebook."""
-    notebook = f"notebooks/{docname.rpartition('/')[2]}.ipynb"
-    host = app.config.html_theme_options["launch_buttons"]["colab_url"]
-    address = html.escape(configured().colab(notebook, host))
-    link = f'<p class="in-colab"><a href="{address}">Do this in Colab</a></p>'
+    link = f'<p class="in-colab"><a href="{html.escape(in_colab(app, docname))}">Do this in Colab</a></p>'
     cell.parent.append(nodes.raw("", link, format="html"))

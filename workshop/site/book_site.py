@@ -45,6 +45,7 @@ from workshop.site import (
     teaching_plan,
 )
 from workshop.site.address import Address, configured
+from workshop.site.book_exercises import in_colab
 from workshop.site.plain_markdown import task_words
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,14 +145,13 @@ def silence_thebe(app: Sphinx, _config: Config) -> None:
 
 
 def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Point the Colab button at the generated notebook: Colab cannot open the Markdown source."""
+    """Point the Colab button at the generated notebook."""
     groups = [group for group in context.get("header_buttons", []) if group.get("label") == "launch-buttons"]
     for button in (button for group in groups for button in group["buttons"] if button["text"] == "Colab"):
         notebook = f"notebooks/{Path(pagename).name}.ipynb"
         if not Path(app.srcdir, notebook).exists():
             LOGGER.warning("no generated notebook %s; run `make notebooks`", notebook, location=pagename)
-        host = app.config.html_theme_options["launch_buttons"]["colab_url"]
-        button["url"] = configured(Path(app.srcdir)).colab(notebook, host)
+        button["url"] = in_colab(app, pagename)
 
 
 def set_base(app: Sphinx, config: Config) -> None:
