@@ -52,9 +52,7 @@ def whole(path: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
         yield written
-        if written.is_dir():
-            shutil.rmtree(path, ignore_errors=True)  # a folder takes the place of none that is filled
-        else:
+        if not written.is_dir():  # a folder takes the place of none that is filled
             written.chmod(part.stat().st_mode & 0o666)  # save_file makes files for their owner alone
         _flush(written)
         written.replace(path)
@@ -221,13 +219,17 @@ class RunCheckpoints:
         return self.paths()[-self.keep_last :]
 
     def best(self) -> Path | None:
-        """The one with the lowest val_perplexity, the oldest of several; None if none has one."""
+        """The intact one with the lowest val_perplexity, the oldest of several; None if none has one."""
         scores: dict[Path, float] = {}
         for path in self.paths():
             with suppress(ValueError, OSError):  # a damaged one has none
                 if (score := read_file(path, verified=False).described.get("val_perplexity")) is not None:
                     scores[path] = score
-        return min(scores, key=scores.__getitem__, default=None)
+        for path in sorted(scores, key=scores.__getitem__):
+            with suppress(ValueError, OSError):  # nor has one whose score was altered
+                read_file(path)
+                return path
+        return None
 
     def chosen(self, which: WhichWeights | None = None) -> tuple[list[Path], str]:
         """The checkpoint whose weights are wanted, or those whose mean is; and what they are called.

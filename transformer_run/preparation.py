@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import json
+import shutil
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -156,6 +157,7 @@ def encode_once(folder: Path, translator: Translator, pairs: Corpus) -> EncodedP
     if not (path / SEAL).is_file() or (path / SEAL).read_bytes() != _seal(path, of):
         if path.exists() and not (path / SEAL).exists():
             raise ValueError(f"{path} holds no pairs of a run; move it away, or name another folder for the run")
+        shutil.rmtree(path, ignore_errors=True)  # of other pairs, or damaged
         ids = (translator.encode([pair])[0] for pair in progress_bar(pairs, len(pairs), "encoding"))
         with whole(path) as part:
             part.mkdir()

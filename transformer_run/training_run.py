@@ -113,9 +113,10 @@ class Run:
                     yield run
             except KeyboardInterrupt:
                 kept = f"at the checkpoint of step {run.saved}; --resume goes on"
-                raise KeyboardInterrupt(kept if run.has_kept else "before the first checkpoint") from None
+                raise KeyboardInterrupt(kept if run.checkpoints.paths() else "before the first checkpoint") from None
             except FloatingPointError as error:
-                kept = f"the checkpoint of step {run.saved} is kept" if run.has_kept else "no checkpoint was written"
+                kept = f"the checkpoint of step {run.saved} is kept"
+                kept = kept if run.checkpoints.paths() else "no checkpoint was written"
                 raise ValueError(f"{error}, in another folder; {kept}") from error
             except RuntimeError as error:
                 from torch._dynamo.exc import TorchDynamoException  # importing it takes a second
@@ -125,11 +126,6 @@ class Run:
                 why = str(error).strip().splitlines()[0]
                 needs = "it needs a C++ compiler, and folders without a space in their names"
                 raise ValueError(f"compile = True fails: {why}; {needs}, or train without it") from error
-
-    @property
-    def has_kept(self) -> bool:
-        """Whether there is a checkpoint to go on from."""
-        return bool(self.checkpoints.paths())
 
     def base(self) -> Iterator[str]:
         """Measure, once, the translator that the run begins with: it is the checkpoint of step 0, and may be the best.
@@ -160,19 +156,16 @@ class Run:
             KeyboardInterrupt: after Ctrl-C, with a checkpoint of the last step.
         """
         list(self.base())
-        training, done = self.config.training, self.steps_done
+        config, training, done = self.config, self.config.training, self.steps_done
         stop_at = time.monotonic() + (math.inf if minutes is None else minutes * 60)
         if broadcast(self._patience_is_over(), self.device):  # it was killed after it stopped early
             return
         batches = epochs(self.train_ids, self.model.config, training, done * training.accumulate)
-        config = self.config
         update = Update(self.model, config.precision, config.r_drop, config.compile, self.scaler)
         for record in train(self.model, self.optimizer, batches, training, done, update):
             last = record.step_num == training.num_steps or time.monotonic() > stop_at
-            line, due = (
-                asdict(record) | {"overflows": update.overflows},
-                last or record.step_num % self.config.validate_every == 0,
-            )
+            line = asdict(record) | {"overflows": update.overflows}
+            due = last or record.step_num % config.validate_every == 0
             if self.is_first and due:
                 line["val_perplexity"] = self.validate(record)
             self.metrics.write(line)  # before the checkpoint, whose steps are then all on record

@@ -19,7 +19,15 @@ from transformer_lib import TrainingConfig, Transformer, TransformerConfig, aver
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
 from transformer_lib.weight_files import digest, parsed, read_file
-from transformer_run.checkpoints import PART, RunCheckpoints, load_checkpoint, save_checkpoint, save_tensors, write_file
+from transformer_run.checkpoints import (
+    PART,
+    RunCheckpoints,
+    load_checkpoint,
+    save_checkpoint,
+    save_tensors,
+    whole,
+    write_file,
+)
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
 SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4)
@@ -350,6 +358,18 @@ def test_a_damaged_checkpoint_is_never_the_best(tmp_path):
     assert run.best() == run.path(2)
 
 
+def test_a_checkpoint_whose_score_was_altered_is_not_the_best_and_removes_none(tmp_path):
+    run = RunCheckpoints(tmp_path, keep_last=1)
+    save(run, *trained(), 1, 1.5)
+    save(run, *trained(), 2, 7.5)
+    content = run.path(2).read_bytes()
+    assert content.count(b"7.5") == 1
+    run.path(2).write_bytes(content.replace(b"7.5", b"0.5"))
+    assert run.best() == run.path(1)
+    save(run, *trained(), 3, 8.5)
+    assert run.best() == run.path(1)
+
+
 @pytest.mark.posix
 def test_links_are_not_followed_when_a_run_tidies_up(tmp_path):
     run = RunCheckpoints(tmp_path / "run", keep_last=1)
@@ -487,6 +507,9 @@ def test_writing_deletes_no_folder_that_it_did_not_make(tmp_path):
     assert mine.read_text() == "unique"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.json", "notes.json.part"]
     assert (tmp_path / "notes.json").read_text() == "new"
+    with pytest.raises(OSError, match="untouched"), whole(mine.parent) as part:
+        part.mkdir()
+    assert mine.read_text() == "unique"
 
 
 def test_the_digest_is_of_the_text_and_of_names_types_shapes_and_numbers():

@@ -73,10 +73,11 @@ def run_train(args: argparse.Namespace) -> None:
     with process_group(args.device) as device, Run.open(args.translator, config, device, resume) as run:
         for note in itertools.chain(run.notes, run.base()):
             print(note, file=sys.stderr)
-        steps, total, verb = run.steps(args.minutes), config.training.num_steps, "training"
+        total = None if args.minutes else config.training.num_steps
+        bar = progress_bar(run.steps(args.minutes), total, "training", run.steps_done, run.is_first)
         if args.minutes:  # which end it, as a rule, before the steps
-            total, verb = None, f"training, at most {args.minutes:g} min"
-        for record in (bar := progress_bar(steps, total, verb, run.steps_done, run.is_first)):
+            bar.bar_format = f"{{desc}}: {{elapsed}} of {args.minutes:g} min, step {{n_fmt}}{{postfix}}"
+        for record in bar:
             bar.set_postfix(run.metrics.shown(record.tokens_per_second), refresh=False)
         for line in run.summary():
             print(line, file=sys.stderr)
