@@ -80,10 +80,12 @@ def prepared(page: Page, plain: Plain, exercise: Exercise) -> Iterator[dict[str,
     for source in context(page, plain, exercise):
         if error := run(source, names):
             raise SystemExit(f"a cell that the exercise stands on failed: {error}\n{source[:500]}")
-    yield names
-    for value in names.values():
-        if isinstance(value, tempfile.TemporaryDirectory):
-            value.cleanup()  # it would go when the notebook ends
+    try:
+        yield names
+    finally:  # also when whoever asked for one exercise asks for no more
+        for value in names.values():
+            if isinstance(value, tempfile.TemporaryDirectory):
+                value.cleanup()  # it would go when the notebook ends
 
 
 def trials(exercise: Exercise) -> list[tuple[str, str, int]]:
