@@ -199,12 +199,6 @@ def test_pictures_get_their_size(tmp_path: Path) -> None:
     assert book_weight.with_sizes(page, tmp_path) == page
 
 
-def test_only_icons_in_use_keep_their_rules() -> None:
-    styles = r'.fa-bars:before,.fa-navicon:before{content:"\f0c9"}.fa-cat:before{content:"\f6be"}.x{color:red}'
-    assert book_weight.rules_of(styles, {"fa-bars"}) == styles.replace(r'.fa-cat:before{content:"\f6be"}', "")
-    assert book_weight.code_points([r'a{content:"\f0c9"}', "b{content:'\uf104'}"]) == {0xF0C9, 0xF104}
-
-
 def test_fractions_of_a_chart_are_shortened_and_whole_numbers_are_not() -> None:
     spec = {"data": [{"a": 0.123456789, "b": 63045632, "c": 123456789.0, "d": "0.123456789", "e": True}]}
     kept = {"a": 0.12346, "b": 63045632, "c": 123456789.0, "d": "0.123456789", "e": True}

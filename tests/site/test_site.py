@@ -75,9 +75,12 @@ def test_links_of_the_notebooks_lead_to_the_site(parsed: dict[Path, Links]) -> N
 
 def test_every_icon_has_its_glyph_and_its_rule(site: Path) -> None:
     styles = "".join(path.read_text("utf-8") for path in (site / "_static" / "styles").glob("*.css"))
+    ours = (site / "_static" / "site.css").read_text("utf-8")
     glyphs = set()
-    for font in (site / "_static" / "vendor" / "fontawesome" / "webfonts").glob("*.woff"):
-        glyphs |= set(TTFont(font).getBestCmap())
+    for font, named in re.findall(r'url\("(fonts/icons-\w+\.woff)"\)[^}]*unicode-range: ([^;]*);', ours):
+        characters = set(TTFont(site / "_static" / font).getBestCmap())
+        assert characters == {int(one, 16) for one in re.findall(r"U\+(\w+)", named)}, font
+        glyphs |= characters
     pages = [path.read_text("utf-8") for path in site.glob("book/*.html")]
     names = {name for page in pages for group in re.findall(r'<(?:i|span) class="[^"]*\bfa[srb]?\b[^"]*"', page)
              for name in re.findall(r"\bfa-[a-z-]+", group)} - {"fa-solid", "fa-lg"}  # fmt: skip

@@ -46,6 +46,15 @@ subset() { # in a style, at some weights
 subset normal 400:650 book/_static/fonts/literata.woff2
 subset italic 400 book/_static/fonts/literata-italic.woff2
 
+# The icons that the pages use, at the places that book/_static/site.css names: give it those of a new one, too.
+theirs=.venv/lib/python3*/site-packages/pydata_sphinx_theme/theme/*/static/vendor/fontawesome/webfonts
+icons() {
+  .venv/bin/python -m fontTools.subset $theirs/"fa-$1.ttf" \
+    --unicodes="$(grep -A2 "icons-$2.woff" book/_static/site.css | sed -n 's/.*range: \(.*\);/\1/p' | tr -d ' ')" \
+    --no-hinting --notdef-outline --name-IDs='*' --flavor=woff --output-file="book/_static/fonts/icons-$2.woff"
+}
+icons solid-900 solid; icons regular-400 regular; icons brands-400 brands
+
 # Formulas: letters, and signs that grow by the font's table of variants. test_formulas.py names a sign that is missing.
 .venv/bin/python -m fontTools.subset "$modules/@fontsource/stix-two-math/files/stix-two-math-latin-400-normal.woff2" \
   --unicodes=20-7E,391-3A9,3B1-3C9,3D5,3F5,1D434-1D467,1D6E2-1D6FA,1D6FC-1D71B,210E \
