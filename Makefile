@@ -16,6 +16,7 @@ QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
 # What differs from system to system (torch's CUDA libraries on Linux) is left to pip; pyproject.toml holds the bounds.
 RESOLVE := _build/lock/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.11 \
 	--python-platform linux --custom-compile-command "make lock"
+BENCH_PIP := .venv-bench/bin/python -m pip --disable-pip-version-check install --quiet --constraint requirements-lock.txt
 
 # A backend chosen for another program would leave the pages without pictures; a foreign path, without our packages;
 # and without compiled files, each of the many processes of the tests would compile its modules anew.
@@ -90,8 +91,13 @@ lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` 
 	grep -vE '^(cuda|nvidia|triton)' _build/lock/all.txt > requirements-lock.txt
 	$(RESOLVE) --group grading --output-file requirements-grading-lock.txt
 
+# The benchmarks do without a peer that cannot be installed. Two ask for versions of torch or protobuf that exclude a
+# current torch, and for much that the benchmark never calls: they come alone, after what they do need.
 bench: ## Measure this library beside its peers, in an environment of their own (half an hour; ARGS="--tiny")
-	@$(PYTHON) workshop/environment/make_env.py --bench
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv --clear .venv-bench
+	@$(BENCH_PIP) torch numpy tokenizers sacrebleu transformers sentencepiece
+	@$(BENCH_PIP) --editable .
+	@while read -r peer; do $(BENCH_PIP) $$peer < /dev/null || echo "Left out: $$peer"; done < benchmarks/peers.txt
 	@.venv-bench/bin/python benchmarks/run.py $(ARGS)
 
 release: env ## Commit and tag a version, VERSION=0.2.0; `git push --follow-tags` then publishes it
