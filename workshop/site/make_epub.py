@@ -7,6 +7,9 @@ Needs Chromium or Chrome, as `make pdf` does; where epubcheck is installed, it v
 opened as a reader's browser would show it, in the light scheme and without solutions. Its formulas become MathML, its
 charts and drawings pictures with their descriptions, and what needs a mouse goes. Links between chapters stay inside
 the file; all others lead to the published site.
+
+Sphinx's own EPUB would lack every chart, which only a script draws; it takes the HTML of cells and forms as it is,
+which is no XHTML; its package does not say what readers with disabilities find, and its archive holds the time.
 """
 
 import html

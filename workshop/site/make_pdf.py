@@ -5,7 +5,8 @@
 Needs a Chromium or Chrome of version 131 or newer, which prints page numbers by CSS. Each chapter is opened as a
 reader's browser would show it, in the light scheme and without solutions; then all stand in one page, which is printed
 once, behind a title page and the contents. So links between chapters stay inside the file, and Chromium writes its
-structure for screen readers; all other links lead to the published site.
+structure for screen readers; all other links lead to the published site. Sphinx's own way to a PDF is LaTeX: it needs
+gigabytes of TeX, has no place for charts that a script draws, and tags nothing for screen readers.
 """
 
 import argparse
