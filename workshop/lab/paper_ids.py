@@ -34,5 +34,5 @@ PAPER_IDS = {
 
 # Ids that lack a function, a test or a chapter, each with its reason.
 EXCEPTIONS = {
-    "table-2": "results and costs of systems, typed in workshop/lab/paper_tables.py: no function of the library to show",
+    "table-2": "results and costs, typed in workshop/lab/paper_tables.py: no function of the library to show",
 }

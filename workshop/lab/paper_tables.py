@@ -1,4 +1,4 @@
-"""The paper's Tables 1, 2 and 4, as far as something here is compared with them. Table 3 is `transformer_lib.TABLE_3`."""
+"""Of the paper's Tables 1, 2 and 4 what is compared with something here. Table 3 is `transformer_lib.TABLE_3`."""
 
 from typing import NamedTuple
 
