@@ -12,8 +12,7 @@ from playwright.sync_api import BrowserContext
 
 from workshop.site import formulas
 from workshop.site.book_index import pages_in_order, read_page
-from workshop.site.myst_blocks import walk
-from workshop.site.plain_markdown import INLINE
+from workshop.site.myst_blocks import spans, walk
 
 FONT = ROOT / "book" / "_static" / "fonts" / "stix-two-math.woff"
 # A browser turns a single letter in `mi` into its italic form.
@@ -28,11 +27,9 @@ def formulas_of_the_book() -> Iterator[tuple[str, bool]]:
     for path in pages_in_order(ROOT):
         for block in walk(read_page(path).blocks):
             text = block.text if block.kind == "text" else block.argument
-            for match in INLINE.finditer("" if block.name in {"code-cell", "literalinclude"} else text):
-                if match["math"]:
-                    yield match["math"][1:-1], False
-                elif tex := match["environment"] or (match["display"] or "")[2:-2]:
-                    yield tex.strip(), True
+            for span in spans("" if block.name in {"code-cell", "literalinclude"} else text):
+                if span.rule == "math_inline":
+                    yield span.token.content.strip(), span.token.markup == "$$"
 
 
 def letters(mathml: str) -> set[str]:
@@ -59,7 +56,7 @@ def test_a_number_stands_in_its_formula_and_what_is_no_formula_is_named() -> Non
 
 def test_markdown_around_and_inside_a_formula_stays_what_it_was() -> None:
     text = "A `$x$`, *so* $step\\_num$ and\n\n$$\na_b\n$$"
-    done = formulas.with_mathml(text, INLINE)
+    done = formulas.with_mathml(text)
     assert done.startswith("A `$x$`, *so* <span")
     assert "_" not in re.sub(r"<[^>]*>", "", done), "an underscore would be Markdown's"
     assert "&#95;" in done

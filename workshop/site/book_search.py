@@ -6,7 +6,8 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-from workshop.site.plain_markdown import DEFINITION, INLINE, whole_book
+from workshop.site.myst_blocks import spans
+from workshop.site.plain_markdown import DEFINITION, whole_book
 
 GLOSSARY = "glossary"
 
@@ -17,7 +18,7 @@ def places() -> dict[str, list[tuple[str, str]]]:
     glossary, found = whole_book()[GLOSSARY], {}
     text = glossary.page.path.read_text("utf-8")
     for entry in DEFINITION.finditer(text):
-        links = (link["target"] for link in INLINE.finditer(entry["text"]) if link["link"])
+        links = (entry["text"][span.start + 2 : span.end - 1] for span in spans(entry["text"]) if span.rule == "link")
         if target := next(links, ""):
             href = glossary.index.href(target) or f"{target.removesuffix('.md')}.html"
             page, _, place = href.partition("#")

@@ -11,6 +11,8 @@ from typing import Any
 
 from math_core import LatexError, LatexToMathML
 
+from workshop.site.myst_blocks import Span, rewritten
+
 TEXT = re.compile(r"(?<=>)[^<]+")
 MARK = re.compile(r"[_*`|\[\]\\]")  # would be Markdown's
 CONVERTER = LatexToMathML(fancy_error=False)
@@ -54,16 +56,14 @@ def visit(translator: Any, node: Any) -> None:
     raise SkipNode
 
 
-def with_mathml(markdown: str, formula: re.Pattern[str]) -> str:
-    """Markdown with each formula, found by the groups `math`, `display` and `environment`, set."""
+def with_mathml(markdown: str) -> str:
+    """Markdown with each formula set, but for those in scripts, which are data."""
 
-    def written(match: re.Match[str]) -> str:
-        if match["math"]:
-            found = formula_html(match["math"][1:-1])
-        elif tex := match["environment"] or (match["display"] or "")[2:-2]:
-            found = formula_html(tex.strip(), display=True)
-        else:
-            return match[0]
+    def new(span: Span) -> str | None:
+        if span.rule != "math_inline":
+            return None
+        found = formula_html(span.token.content.strip(), display=span.token.markup == "$$")
         return TEXT.sub(lambda text: MARK.sub(lambda mark: f"&#{ord(mark[0])};", text[0]), found)
 
-    return formula.sub(written, markdown)
+    parts = re.split("(<script.*?</script>)", markdown, flags=re.DOTALL)
+    return "".join(part if part.startswith("<script") else rewritten(part, new) for part in parts)

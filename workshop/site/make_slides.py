@@ -5,7 +5,8 @@
 A chapter gives its question, its numbered equations, its drawings, its figures with the chart's own controls, the
 exercises that ask for a prediction, and its three lines to take away. Each slide has notes for the speaker, such as the
 words before a figure, and minutes: two, or those of the prediction; no lecture has been timed. nbconvert turns each
-deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a network.
+deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a network. Sphinx has no
+builder of slides; what is done here is the choice of what to show, which no builder could make.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from workshop.site.book_charts import altair_spec, chart_html
 from workshop.site.book_index import HEADING, Page, parts_of_book
 from workshop.site.formulas import with_mathml
 from workshop.site.myst_blocks import Block
-from workshop.site.plain_markdown import INLINE, Plain, drawn, whole_book
+from workshop.site.plain_markdown import Plain, drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,6 @@ VENDOR = ROOT / "book" / "_static" / "vendor"
 NBCONVERT = ROOT / ".venv-grading" / "bin" / "jupyter-nbconvert"
 NOT_LECTURED = {"Front matter", "Appendices"}
 BEFORE = "first_steps"  # front matter, but longer courses begin with it: it opens the first deck
-FORMULA = re.compile(rf"<script.*?</script>|{INLINE.pattern}", INLINE.flags)  # none in the data of a chart
 VOTE = "Let everybody write down an answer, then vote, then run it. On the page the answer stands folded underneath."
 ASK = "Ask what the room sees here before you say it."
 RECALL = "Close the book: who can say each line in other words?"
@@ -155,7 +155,7 @@ def cells_of(slide: Slide) -> list[NotebookNode]:
     """The slide and its notes, formulas set."""
     said = f"({slide.minutes} minutes) {slide.notes}"
     return [
-        nbformat.v4.new_markdown_cell(with_mathml(text, FORMULA), metadata={"slideshow": {"slide_type": kind}})
+        nbformat.v4.new_markdown_cell(with_mathml(text), metadata={"slideshow": {"slide_type": kind}})
         for kind, text in ((slide.kind, slide.text), ("notes", said))
     ]
 

@@ -22,7 +22,7 @@ from workshop.site import book_names, tables, teaching_plan
 from workshop.site.address import Address, configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
 from workshop.site.choices import choices_of
-from workshop.site.myst_blocks import Block, PageError, blocks
+from workshop.site.myst_blocks import Block, PageError, Span, blocks, rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 80  # columns of code that a page shows beside both of its bars
@@ -36,20 +36,6 @@ LIVE = {
     "live-training": "Train the model",
     "live-translator": "Open the translator",
 }
-INLINE = re.compile(
-    r"""
-    (?P<role>\{[a-zA-Z][\w:+-]*\}(?P<ticks>`+)(?P<content>.+?)(?P=ticks)(?!`))
-  | (?P<code>(?P<tick>`+)(?!`).+?(?<!`)(?P=tick)(?!`))
-  | (?P<unknown>!\[[^\]]*\]\(|\[\]\(|\$\$(?:(?!\$\$).)+\$\$[ ]*\([\w:-]+\))
-  | (?P<display>\$\$.+?\$\$)
-  | (?P<math>(?<![\\$])\$(?![\s$])[^$]+?(?<![\s\\])\$(?![\d$]))
-  | (?P<environment>\\begin\{(?P<env>\w+\*?)\}.+?\\end\{(?P=env)\})
-  | (?P<substitution>\{\{)
-  | (?P<link>\]\((?P<target>[^()\s]+)\))
-  | (?P<attributes>(?<=[\])`])\{[.\#\w][^}\n]*\})
-    """,
-    re.VERBOSE | re.DOTALL,
-)
 BLOCK_ATTRIBUTES = re.compile(r"^\{[.#][^}]*\}\s*$", re.MULTILINE)
 DEFINITION = re.compile(r"^(?P<term>\S.*)\n(?:\n)?:[ \t]+(?P<text>.+(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 
@@ -92,18 +78,18 @@ class Plain:
     def inline(self, text: str, line: int) -> str:
         """`text` with its roles and links replaced; code and mathematics stay as they are."""
 
-        def replace(match: re.Match[str]) -> str:
-            here = line + text.count("\n", 0, match.start())
-            if match["role"]:
-                name = match["role"][1 : match["role"].index("}")]
-                return self.role(name, match["content"].strip(), here)
-            if unknown := match["unknown"] or match["substitution"]:
-                raise self.error(here, f"{unknown.splitlines()[0]!r} is not known in a notebook")
-            if match["link"]:
-                return f"]({self.target(match['target'], here)})"
-            return "" if match["attributes"] else match[0]
+        def new(span: Span) -> str | None:
+            here, words = line + text.count("\n", 0, span.start), text[span.start : span.end]
+            if span.rule == "myst_role":
+                return self.role(span.token.meta["name"], span.token.content.strip(), here)
+            if span.rule == "link" and text[span.start - 1] != "[":
+                return f"]({self.target(words[2:-1], here)})"
+            is_numbered = words.startswith("$$") and re.match(r" *\([\w:-]+\)", text[span.end :])
+            if is_numbered or span.rule in {"image", "link", "substitution_inline"}:
+                raise self.error(here, f"{words.splitlines()[0]!r} is not known in a notebook")
+            return {"attr": "", "span": "]"}.get(span.rule)
 
-        return INLINE.sub(replace, text)
+        return rewritten(text, new)
 
     def prose(self, text: str, line: int) -> str:
         return DEFINITION.sub(self._definition, BLOCK_ATTRIBUTES.sub("", self.inline(text, line)))
