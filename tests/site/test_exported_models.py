@@ -176,6 +176,14 @@ def test_the_runtime_is_the_pinned_one():
     assert f"ONNX Runtime Web v{pinned}" in (book_live.RUNTIME / "ort.wasm.min.js").read_text("utf-8")[:200]
 
 
+def test_what_is_exported_stands_beside_its_origin(tmp_path):
+    for name in ("b", "a", "b"):
+        export_onnx.keep(tmp_path / "live" / f"{name}.onnx.gz", name, b"graph", {"name": name})
+    assert gzip.decompress((tmp_path / "live" / "a.onnx.gz").read_bytes()) == b"graph"
+    known = json.loads((tmp_path / "live" / "provenance.json").read_text("utf-8"))
+    assert list(known.items()) == [("b", {"name": "b"}), ("a", {"name": "a"})]
+
+
 @pytest.mark.deep
 def test_the_exporter_writes_the_same_file_again(tmp_path):
     # A program of its own: the shape checks of the test suite would stand in the exporter's way.

@@ -20,11 +20,6 @@ END = "end"  # the mark at the end of a text, as a reader meets it first
 FAINT = 4  # percent; a weight below it gets no line
 
 
-def payloads() -> dict[str, str]:
-    """The scripts that it loads are the translator's."""
-    return {}
-
-
 @cache
 def hundred() -> dict[str, Any]:
     """What record_hundred.py found."""

@@ -13,7 +13,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from workshop.site import book_first, book_live, book_stepper, book_stops, book_training
 
-# Each has page_html(static, [kind]), payloads(), the SOURCES that it is made from, and the FILES that its page loads.
+# Each has page_html(static, [kind]), the SOURCES that it is made from, the FILES that its page loads, and, of scripts
+# that are loaded on request, payloads().
 PLACES: dict[str, Any] = {
     "live-translator": book_live,
     "live-training": book_training,
@@ -43,5 +44,5 @@ def write_payloads(site: Path) -> None:
     folder = site / "_static" / "live"
     folder.mkdir(parents=True, exist_ok=True)
     for place in PLACES.values():
-        for name, text in place.payloads().items():
+        for name, text in getattr(place, "payloads", dict)().items():
             (folder / f"{name}.js").write_text(text, "utf-8")

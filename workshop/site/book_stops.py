@@ -5,10 +5,9 @@ Each place stands in the page in its last state, which is all that readers witho
 
 import html
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from types import SimpleNamespace
 
 from workshop.site.book_first import END, hundred
 from workshop.site.record_hundred import PATH, SHOWN
@@ -18,22 +17,6 @@ KEYS = {"forty": (0, 1), "seven": (1, 0), "end": (0, 0)}
 VALUES = {"forty": (0, 4), "seven": (7, 0), "end": (0, 0)}
 QUERY = (3, 0)
 BEGIN = "begin"
-
-
-@dataclass(frozen=True)
-class Stop:
-    """A place by the pattern of book_places.py."""
-
-    write: Callable[[str], str]
-    FILES: tuple[str, ...]
-    SOURCES: tuple[Path, ...]
-
-    def page_html(self, static: str) -> str:
-        return self.write(static)
-
-    def payloads(self) -> dict[str, str]:
-        """Nothing is loaded on request."""
-        return {}
 
 
 def weights_of(query: tuple[float, float]) -> dict[str, float]:
@@ -93,10 +76,12 @@ def writing_html(_static: str) -> str:
     return template.substitute(rows="\n".join(rows))
 
 
-def stop(write: Callable[[str], str], name: str, script: str) -> Stop:
-    return Stop(write, ("live.css", "stops.css", script), (FOLDER / f"{name}.html", PATH))
-
-
-HEAD = stop(head_html, "head_by_hand", "head_by_hand.js")
-PLACES = stop(places_html, "places_of_words", "places_of_words.js")
-WRITING = stop(writing_html, "learning_and_writing", "learning_and_writing.js")
+# By the pattern of book_places.py; nothing is loaded on request.
+HEAD, PLACES, WRITING = (
+    SimpleNamespace(
+        page_html=write, FILES=("live.css", "stops.css", f"{name}.js"), SOURCES=(FOLDER / f"{name}.html", PATH)
+    )
+    for name, write in (
+        ("head_by_hand", head_html), ("places_of_words", places_html), ("learning_and_writing", writing_html)
+    )
+)  # fmt: skip

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from safetensors.numpy import load_file
 
@@ -37,19 +38,25 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def keep(path: Path, entry: str, content: bytes, origin: dict[str, Any]) -> None:
+    """Write an exported file, and into the record beside it where it came from."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(content, 9, mtime=0))
+    record = path.with_name("provenance.json")
+    known = json.loads(record.read_text("utf-8")) if record.exists() else {}
+    record.write_text(json.dumps(known | {entry: origin}, indent=1) + "\n", "utf-8")
+    print(f"{path.name}: {path.stat().st_size / 1e3:.1f} kB", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", default=pretrained_names(), metavar="NAME")
     names = parser.parse_args().names
     if unknown := sorted(set(names) - set(pretrained_names())):
         raise SystemExit(f"{unknown[0]!r} does not come with the package; known: {', '.join(pretrained_names())}")
-    LIVE.mkdir(parents=True, exist_ok=True)
-    record = LIVE / "provenance.json"
-    known = json.loads(record.read_text("utf-8")) if record.exists() else {}
     for name in names:
         exported = export(name)
-        stored(name).write_bytes(gzip.compress(exported, 9, mtime=0))
-        known[name] = origin(
+        about = origin(
             f"python -m workshop.site.export_onnx {name}",
             ("torch", "onnx", "onnxscript"),
             weights=f"transformer_run/pretrained/{name}/{MODEL}",
@@ -58,8 +65,7 @@ def main() -> None:
             bytes=len(exported),
             longest=LONGEST,
         )
-        print(f"{stored(name).name}: {stored(name).stat().st_size / 1e6:.2f} MB")
-    record.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n", "utf-8")
+        keep(stored(name), name, exported, about)
 
 
 if __name__ == "__main__":

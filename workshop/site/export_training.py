@@ -9,7 +9,6 @@ Needs the extra [test].
 """
 
 import argparse
-import gzip
 import json
 import os
 import re
@@ -21,7 +20,7 @@ from pathlib import Path
 from workshop.lab.defects import DEFECTS
 from workshop.lab.patches import copied
 from workshop.lab.provenance import origin
-from workshop.site.export_onnx import LIVE, sha256
+from workshop.site.export_onnx import LIVE, keep, sha256
 from workshop.site.training_task import description
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +29,7 @@ HEALTHY = "healthy"
 KINDS = ("step", "greedy")
 SECONDS = 300.0  # that writing the graphs of one defect may take
 PROGRAM = "from pathlib import Path; from workshop.site.training_graphs import write_graphs; write_graphs(Path())"
-# What the pages offer. Each leaves the model's weights as many as they are.
+# What the pages offer, in the order of the record. Each leaves the model's weights as many as they are.
 OFFERED = (
     "softmax over the queries",
     "the past is hidden",
@@ -77,9 +76,6 @@ def file_of(name: str, kind: str) -> str:
     return f"{words}.{kind}.onnx.gz"
 
 
-FILES = [file_of(name, kind) for name in (HEALTHY, *OFFERED) for kind in KINDS]  # in the order of the page's list
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", default=[HEALTHY, *OFFERED], metavar="NAME")
@@ -88,22 +84,17 @@ def main() -> None:
         raise SystemExit(f"{unknown[0]!r} is not offered; known: {', '.join((HEALTHY, *OFFERED))}")
     TRAINING.mkdir(parents=True, exist_ok=True)
     (TRAINING / "task.json").write_text(json.dumps(description(), indent=1, ensure_ascii=False) + "\n", "utf-8")
-    record = TRAINING / "provenance.json"
-    known = json.loads(record.read_text("utf-8")) if record.exists() else {}
     for name in args.names:
         for kind, content in graphs_of(name).items():
             file = file_of(name, kind)
-            (TRAINING / file).write_bytes(gzip.compress(content, 9, mtime=0))
-            known[file] = origin(
+            about = origin(
                 f"python -m workshop.site.export_training {json.dumps(name)}",
                 ("torch", "onnx", "onnxscript", "onnxruntime"),
                 name=name,
                 defect=None if name == HEALTHY else dict(zip(("file", "right", "wrong"), planted(name), strict=True)),
                 sha256=sha256(content),
             )
-            print(f"{file}: {(TRAINING / file).stat().st_size / 1e3:.1f} kB", flush=True)
-        ordered = {file: known[file] for file in FILES if file in known}
-        record.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+            keep(TRAINING / file, file, content, about)
 
 
 if __name__ == "__main__":
