@@ -27,7 +27,7 @@ from torch.nn import functional as F
 # What these answers are asked to change, they may.
 CHANGES_ITS_ARGUMENTS = {"ex-heads-bug", "ex-heads-same", "ex-embeddings-bug", "ex-self-gates", "ex-training-write"}
 # What is asked for has a gradient.
-NEEDS_GRADIENTS = {"ex-masks-fool"}
+NEEDS_GRADIENTS = {"ex-first-bug", "ex-masks-fool"}
 
 NUMBERS = """
 def _of_another_type(value, kind):
