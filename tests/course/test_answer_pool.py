@@ -2,7 +2,7 @@
 
 Each answer is judged twice: in one process, as a notebook and Otter do, and across the wall, as `make grade` does. They
 are the solutions and typical mistakes of the chapters, a pool of right and wrong answers in forms that no chapter shows
-(answers.toml), and the solutions in other types.
+(answers.toml, right_answers.toml), and the solutions in other types and wrappings.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import CHANGES_ITS_ARGUMENTS, POOL, other_types, spoiling
+from answers import CHANGES_ITS_ARGUMENTS, POOL, RIGHT, filled_in, other_callables, other_types, spoiling
 
 from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import asked
@@ -43,11 +43,15 @@ def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str,
     yield from trials(one)
     for answer in POOL.get(one.label, []):
         yield answer["code"], answer["code"], answer["earns"]
+    for code in RIGHT.get(one.label, []):
+        yield code, filled_in(one, code), one.points
     values = dict(names)
     run(one.cells["solution"], values)
     for what, source in other_types(one, values):
         if not run(source, dict(names)):  # not all have such a form
             yield what, source, one.points if one.kind == "predict" else None
+    for what, source in other_callables(one, values):
+        yield what, source, one.points
     if one.label not in CHANGES_ITS_ARGUMENTS and any(callable(values.get(name)) for name in asked(one)):
         yield "spoils its arguments", spoiling(one, values), one.points
 
@@ -113,5 +117,5 @@ def test_what_the_notebook_calls_right_the_grader_calls_right(
 
 def test_every_exercise_has_answers_in_the_pool() -> None:
     labels = [one.label for _, _, exercises in CHAPTERS.values() for one in exercises if one.is_graded_by_machine]
-    assert set(POOL) <= set(labels), "an answer to no exercise"
+    assert {*POOL, *RIGHT} <= {*labels}, "an answer to no exercise"
     assert [label for label in labels if label not in POOL] == []
