@@ -19,7 +19,7 @@ from workshop.course.grading.checker import Chapter, Run
 from workshop.course.grading.exercise_parts import told
 from workshop.course.grading.sandbox import WITHOUT, Limits, missing
 from workshop.course.make_assignments import chapters
-from workshop.course.try_exercises import Mark, mark, prepared, run, trials
+from workshop.course.try_exercises import Mark, end, mark, prepared, run, trials
 from workshop.site.address import configured
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # a notebook prints warnings, and goes on
@@ -89,7 +89,10 @@ def across_the_wall(name: str, tried: list[tuple[Exercise, str, str]], fonts: Pa
             cells.append(of[f"{one.label}-{part}"])
             keys.append((one.label, what, part))
     limits = Limits(notebook_seconds=3600, cell_seconds=120)
-    outputs = Run(cells, Chapter(cells), limits, fonts).whole()
+    chapter = Chapter(cells)
+    outputs = Run(cells, chapter, limits, fonts).whole()
+    for space in chapter.spaces.values():
+        end(space)
     failed = [any(output["output_type"] == "error" for output in found) for found in outputs]
     parts = {key: not bad for key, bad in zip(keys, failed, strict=True) if key}
     return {(label, what): (parts[label, what, "check"], parts[label, what, "hidden"]) for label, what, _ in parts}
