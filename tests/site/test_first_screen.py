@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from browser import SITE, axe_findings, opened, recorded, visited
+from browser import SITE, TRANSITIONS, axe_findings, opened, recorded, visited
 from playwright.sync_api import BrowserContext, Page
 
 from workshop.site import record_hundred
@@ -242,6 +242,16 @@ def test_writing_grows_beside_learning(twenty: Page) -> None:
     assert twenty.locator(".pair-right:not(.pair-open)").count() == 0
 
 
+def test_the_last_drawing_has_a_gpt_and_the_model_of_2017(twenty: Page) -> None:
+    shown = "part => getComputedStyle(document.querySelector(`#zoom-after .model-${part}`)).opacity"
+    for checked, opacity in (False, "1"), (True, "0"), (False, "1"):
+        twenty.set_checked(".after-box", checked)
+        twenty.evaluate(TRANSITIONS)
+        assert twenty.evaluate(shown, "gpt") == opacity
+        assert twenty.evaluate(shown, "2017") == str(1 - int(opacity))
+        assert ("no memory" in twenty.inner_text(".after-status")) != checked
+
+
 def test_the_twenty_minutes_hold_without_scripts(context: BrowserContext, page: Page, origins: dict[str, str]) -> None:
     context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
     page.goto(origins["http"] + "book/twenty_minutes.html", wait_until="load")
@@ -253,6 +263,7 @@ def test_the_twenty_minutes_hold_without_scripts(context: BrowserContext, page: 
     assert page.locator(".pair-right:visible").count() == 4
     assert page.locator(".places-off:visible").count() == 5
     assert page.locator("svg.drawing:visible").count() == 7
+    assert page.locator(".after:visible").count() == 0
 
 
 @pytest.mark.parametrize("name", ["index", "twenty_minutes"])
