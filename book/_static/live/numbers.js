@@ -109,9 +109,9 @@ globalThis.LiveTranslator ??= {};
         rest = word === "hundred" ? (rest || 1) * 100 : rest + VALUES.get(word);
       }
     }
-    const proper = asYear(words) ?? englishNumber(thousands + rest);
+    const proper = englishNumber(thousands + rest);
     if (proper !== words.join(" ")) {
-      throw new RangeError(`“${words.join(" ")}” is not how the model learned its numbers. Did you mean ${proper}?`);
+      throw new RangeError(`“${words.join(" ")}” is not how the model learned its numbers. Did you mean ${asYear(words) ?? proper}?`);
     }
     return thousands + rest;
   }
