@@ -1,10 +1,12 @@
-"""What the twenty minutes let their readers touch: one head by hand, the places of words, learning beside writing.
+"""What the twenty minutes let their readers touch: one head by hand, the places of words, learning beside writing,
+what a GPT keeps.
 
 Each place stands in the page in its last state, which is all that readers without scripts, and paper, get.
 """
 
 import html
 import math
+from collections.abc import Callable
 from pathlib import Path
 from string import Template
 from types import SimpleNamespace
@@ -76,12 +78,19 @@ def writing_html(_static: str) -> str:
     return template.substitute(rows="\n".join(rows))
 
 
-# By the pattern of book_places.py; nothing is loaded on request.
-HEAD, PLACES, WRITING = (
-    SimpleNamespace(
+def keeps_html(_static: str) -> str:
+    """The switch below the last drawing, which has both models in it."""
+    return (FOLDER / "what_gpt_keeps.html").read_text("utf-8")
+
+
+def stop(write: Callable[[str], str], name: str) -> SimpleNamespace:
+    """A place by the pattern of book_places.py; nothing is loaded on request."""
+    return SimpleNamespace(
         page_html=write, FILES=("live.css", "stops.css", f"{name}.js"), SOURCES=(FOLDER / f"{name}.html", PATH)
     )
-    for name, write in (
-        ("head_by_hand", head_html), ("places_of_words", places_html), ("learning_and_writing", writing_html)
-    )
-)  # fmt: skip
+
+
+HEAD = stop(head_html, "head_by_hand")
+PLACES = stop(places_html, "places_of_words")
+WRITING = stop(writing_html, "learning_and_writing")
+KEEPS = stop(keeps_html, "what_gpt_keeps")
