@@ -19,16 +19,18 @@ def made_by(cell: nodes.container) -> str:
         part["mime_type"].startswith(("image/", "application/vnd.vega")) or altair_spec(part.astext()) for part in shown
     ):
         return "this figure"
-    is_shown = any(part.get("nb_element") == "cell_code_output" for part in cell.findall(nodes.container))
-    return "this output" if is_shown else "this step"
+    return "this output" if has_output(cell) else "this step"
+
+
+def has_output(cell: nodes.container) -> bool:
+    return any(part.get("nb_element") == "cell_code_output" for part in cell.findall(nodes.container))
 
 
 def is_setup(cell: nodes.container) -> bool:
     """Whether a cell stands before the first section and shows nothing: a reader meets no step there."""
-    is_shown = any(part.get("nb_element") == "cell_code_output" for part in cell.findall(nodes.container))
     before = cell.parent[: cell.parent.index(cell)] if cell.parent is not None else []
     at_top = isinstance(cell.parent, nodes.section) and isinstance(cell.parent.parent, nodes.document)
-    return at_top and not is_shown and not any(isinstance(one, nodes.section) for one in before)
+    return at_top and not has_output(cell) and not any(isinstance(one, nodes.section) for one in before)
 
 
 def mistake(cell: nodes.container) -> str:
