@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { element, summary, losses } = LiveTranslator;
+  const { element, isPlain, summary, losses } = LiveTranslator;
   const place = document.getElementById("live-training");
   const find = (selector) => place.querySelector(selector);
   const [loadForm, bench, goButton] = [".live-load", ".live-bench", ".live-go"].map(find);
@@ -152,7 +152,7 @@
   }
 
   async function begin(seed) {
-    stop(`New weights from seed ${seed}.`);
+    stop(isPlain(place) ? `New numbers at random: start ${seed + 1}.` : `New weights from seed ${seed}.`);
     await inTurn(async () => {
       training.start(seed);
       await training.judge();
