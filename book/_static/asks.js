@@ -31,8 +31,8 @@ function veil(part) {
 for (const form of document.querySelectorAll("form.answer.ask")) {
   let isPressed = false;
   const part = document.getElementById(form.dataset.before);
-  const isNamed = part && location.hash === `#${part.id}`; // by the link that led here
-  const show = part && !isNamed && !isAnswered(form) ? veil(part) : () => {};
+  const isWanted = part && (location.hash === `#${part.id}` || matchMedia("print").matches); // by a link, or for paper
+  const show = part && !isWanted && !isAnswered(form) ? veil(part) : () => {};
   form.addEventListener("pointerdown", () => {
     isPressed = true;
   });
