@@ -33,8 +33,8 @@
   const wantedBytes = () => Number(place.dataset.bytes) + Number(defects?.selectedOptions[0].dataset.bytes ?? 0);
 
   function showLoading() {
-    const kilobytes = Math.round(wantedBytes() / 1000).toLocaleString("en");
-    loadForm.querySelector("button").textContent = `Train it here: load ${kilobytes} kB`;
+    const megabytes = (wantedBytes() / 1e6).toFixed(1);
+    loadForm.querySelector("button").textContent = `Train it here: load ${megabytes} MB`;
     const { right, wrong, file } = defects?.selectedOptions[0].dataset ?? {};
     if (defects) {
       find(".live-change").replaceChildren(
