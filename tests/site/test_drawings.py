@@ -37,7 +37,8 @@ FAULTS = """() => {
   const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
   words.forEach((a, i) => {
     if (a.left < 3 || a.right > width - 3 || a.top < 2 || a.bottom > height - 2) faults.push(`outside: ${a.words}`);
-    const together = b => !a.layer || !b.layer || a.layer === b.layer;  // one layer of a switch fades as another comes
+    // One layer of a switch fades as another comes.
+    const together = b => !a.layer || !b.layer || a.layer === b.layer;
     for (const b of words.slice(i + 1)) if (together(b) && meet(a, b)) faults.push(`on each other: ${a.words} | ${b.words}`);
     for (const line of svg.querySelectorAll('path, polygon, circle')) {
       const around = line.getBBox(), half = line.getAttribute('stroke-width') / 2 || 0;
