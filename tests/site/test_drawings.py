@@ -39,7 +39,9 @@ FAULTS = """() => {
     if (a.left < 3 || a.right > width - 3 || a.top < 2 || a.bottom > height - 2) faults.push(`outside: ${a.words}`);
     // One layer of a switch fades as another comes.
     const together = b => !a.layer || !b.layer || a.layer === b.layer;
-    for (const b of words.slice(i + 1)) if (together(b) && meet(a, b)) faults.push(`on each other: ${a.words} | ${b.words}`);
+    for (const b of words.slice(i + 1).filter(together)) {
+      if (meet(a, b)) faults.push(`on each other: ${a.words} | ${b.words}`);
+    }
     for (const line of svg.querySelectorAll('path, polygon, circle')) {
       const around = line.getBBox(), half = line.getAttribute('stroke-width') / 2 || 0;
       if (a.left > around.x + around.width + half || a.right < around.x - half) continue;
