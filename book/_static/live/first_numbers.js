@@ -200,10 +200,14 @@
   [count, chosen] = [shown.written.length, -1];
   draw();
   const seen = new IntersectionObserver((entries) => {
-    if (entries.some((entry) => entry.isIntersecting) && !isStill) {
+    if (entries.some((entry) => entry.isIntersecting) && !isStill && !place.matches(".ask-veiled")) {
       seen.disconnect();
       play(SLOW);
     }
   });
   seen.observe(find(".first-looks"));
+  place.addEventListener("shown", () => {
+    seen.disconnect();
+    seen.observe(find(".first-looks")); // which says at once whether it is on the screen
+  });
 })();

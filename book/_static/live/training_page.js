@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { element, summary, losses } = LiveTranslator;
+  const { element, isPlain, summary, losses } = LiveTranslator;
   const place = document.getElementById("live-training");
   const find = (selector) => place.querySelector(selector);
   const [loadForm, bench, goButton] = [".live-load", ".live-bench", ".live-go"].map(find);
@@ -33,8 +33,8 @@
   const wantedBytes = () => Number(place.dataset.bytes) + Number(defects?.selectedOptions[0].dataset.bytes ?? 0);
 
   function showLoading() {
-    const kilobytes = Math.round(wantedBytes() / 1000).toLocaleString("en");
-    loadForm.querySelector("button").textContent = `Train it here: load ${kilobytes} kB`;
+    const megabytes = (wantedBytes() / 1e6).toFixed(1);
+    loadForm.querySelector("button").textContent = `Train it here: load ${megabytes} MB`;
     const { right, wrong, file } = defects?.selectedOptions[0].dataset ?? {};
     if (defects) {
       find(".live-change").replaceChildren(
@@ -152,7 +152,7 @@
   }
 
   async function begin(seed) {
-    stop(`New weights from seed ${seed}.`);
+    stop(isPlain(place) ? `New numbers at random: start ${seed + 1}.` : `New weights from seed ${seed}.`);
     await inTurn(async () => {
       training.start(seed);
       await training.judge();
