@@ -109,7 +109,7 @@ def page_html(static: str, kind: str) -> str:
     ]
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         static=static,
-        size=wire_bytes(payloads()["training"]) + runtime_bytes(),
+        sizes=json.dumps({"onnxruntime": runtime_bytes(), "training": wire_bytes(payloads()["training"])}),
         defects=defect_choice() if kind == "beside" else "",
         factor=FACTOR if kind == "whole" else "",
         choices={"whole": CHOICES, "ten": TEN}.get(kind, ""),

@@ -225,8 +225,8 @@
   }
 
   loadForm.hidden = false;
-  const kilobytes = Math.round(Number(place.dataset.bytes) / 1000);
-  loadForm.querySelector("button").textContent = `Step through: load ${kilobytes} kB`;
+  const size = LiveTranslator.missing({ forward_trace: place.dataset.bytes });
+  loadForm.querySelector("button").textContent = `Step through: load ${size}`;
   loadForm.addEventListener("submit", load);
   for (const name of Object.keys(moves)) {
     find(`.step-${name}`).addEventListener("click", () => move(name));
