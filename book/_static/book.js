@@ -105,7 +105,7 @@ document.addEventListener("click", ({ target }) => target.matches(PICTURES) && i
 for (const bar of ["primary", "secondary"]) {
   const [wired, ...shown] = document.querySelectorAll(`.${bar}-toggle`);
   for (const button of shown) button.addEventListener("click", () => wired.click());
-  if (bar === "primary") wired?.addEventListener("click", showCurrent);
+  if (bar === "primary") wired?.addEventListener("click", () => setTimeout(showCurrent)); // when the theme has opened it
 }
 
 /* In the list of chapters, the one that is open is in sight: the theme keeps the list where the page before had it. */

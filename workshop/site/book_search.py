@@ -82,16 +82,25 @@ def place_of(node: nodes.Node) -> str:
     return ""
 
 
+def rank(node: nodes.Node) -> int:
+    """Prose before what announces a chapter or an exercise, then HTML, code last."""
+    if isinstance(node, nodes.raw | nodes.literal_block):
+        return 2 + isinstance(node, nodes.literal_block)
+    classes = [*node["classes"], *node.parent["classes"]]  # type: ignore[index]
+    return int("task" in classes or "question" in classes)
+
+
 def passages(doctree: nodes.document) -> list[Passage]:
-    """The text of a page with the place of each passage: prose first, then what HTML says, last code."""
-    kinds = ((nodes.paragraph, nodes.caption), (nodes.raw,), (nodes.literal_block,))
-    found = (
-        (place_of(node), " ".join(text.split()))
-        for kind in kinds
-        for node in doctree.findall(lambda node, kind=kind: isinstance(node, kind))
-        for text in texts(node)
-    )
-    return list(dict.fromkeys((place, text) for place, text in found if re.search(r"\w{2}", text)))
+    """The prose of a page with the place of each passage, and of all else what has a new word."""
+    kinds = nodes.paragraph | nodes.caption | nodes.raw | nodes.literal_block
+    found, known = [], set()
+    for node in sorted(doctree.findall(lambda node: isinstance(node, kinds)), key=rank):
+        for text in texts(node):
+            words = set(re.findall(r"\w{2,}", text.lower()))
+            if words - known if rank(node) else words:
+                found.append((place_of(node), " ".join(text.split())))
+                known |= words
+    return found
 
 
 def write_passages(app: Sphinx, page: str, _template: str, _context: dict[str, Any], doctree: nodes.document) -> None:

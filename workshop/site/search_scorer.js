@@ -12,7 +12,7 @@
   const query = () => new URLSearchParams(location.search).get("q") ?? "";
   const isName = () => /[_.()]/.test(query());
   const isApi = (docname) => /\/api(_tools)?$/.test(docname);
-  const bare = (title) => title.replace(/^\d+\. /, "");
+  const bare = (title) => title.replace(/<[^>]*>/g, "").replace(/^\d+\. /, "");
 
   Documentation.addTranslations({
     locale: "en",
@@ -104,7 +104,7 @@
     new MutationObserver((changes) => {
       for (const item of changes.flatMap(({ addedNodes }) => [...addedNodes])) {
         const [page, anchor] = item.querySelector("a").getAttribute("href").split("#");
-        if (item.querySelector("span")) continue; // an object of the API says what it is
+        if (item.querySelector(":scope > span")) continue; // an object of the API says what it is
         const passage = item.appendChild(document.createElement("p"));
         passage.className = "context";
         item.dataset.page = page.replace(/\.html$/, "");
