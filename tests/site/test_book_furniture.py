@@ -155,6 +155,12 @@ def test_each_word_of_the_glossary_is_found_on_the_page_that_explains_it() -> No
     assert sorted(main) == sorted(word for term in terms for word in term.split(", "))
 
 
+def test_a_page_that_explains_a_word_and_does_not_write_it_is_shown_with_its_sentence() -> None:
+    sentence = "softmax: turning scores into positive weights that add up to 1."
+    assert ("", sentence) in book_search.unnamed("twenty_minutes", [("", "These are the weights.")])
+    assert ("", sentence) not in book_search.unnamed("twenty_minutes", [("", "The softmax shares out one whole.")])
+
+
 def test_the_passages_of_a_page_are_its_prose_then_html_then_code_each_with_its_place() -> None:
     term, said = nodes.term("", "nat, bit"), nodes.definition("", nodes.paragraph("", "a unit"))
     section = nodes.section("", nodes.title("", "Code"), nodes.literal_block("", "{\n\nprint(x)"), ids=["code"])

@@ -40,6 +40,17 @@ def places() -> dict[str, list[Word]]:
     return found
 
 
+def unnamed(page: str, found: list[Passage]) -> list[Passage]:
+    """The glossary's sentence for each word that a page explains and does not write: the search shows it there."""
+    written = " ".join(text for _, text in found).lower()
+    sentences = {
+        entry["term"].strip(): entry["text"].partition(" [")[0]
+        for entry in DEFINITION.finditer(whole_book()[GLOSSARY].page.path.read_text("utf-8"))
+    }
+    words = [(word, place) for word, place, _ in places().get(page, []) if word in sentences]
+    return [(place, f"{word}: {sentences[word]}") for word, place in words if word.lower() not in written]
+
+
 def named_terms(glossary: nodes.document) -> list[Word]:
     """Give each term of the glossary a place of its own: the words with their places."""
     found = []
@@ -108,7 +119,9 @@ def write_passages(app: Sphinx, page: str, _template: str, _context: dict[str, A
     if doctree is not None and app.builder.name == "html":
         file = Path(app.outdir, FOLDER, f"{page}.js")
         file.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(passages(doctree), ensure_ascii=False, separators=(",", ":"))
+        found = passages(doctree)
+        found += unnamed(page.rpartition("/")[2], found)
+        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
         file.write_text(f"Search.show({json.dumps(page)},{text});\n", "utf-8")
 
 
