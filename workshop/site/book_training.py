@@ -113,7 +113,7 @@ def page_html(static: str, kind: str) -> str:
     is_first = kind in {"ten", "short"}  # on the first pages, whose readers know no seed
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         static=static,
-        size=wire_bytes(payloads()["training"]) + runtime_bytes(),
+        sizes=json.dumps({"onnxruntime": runtime_bytes(), "training": wire_bytes(payloads()["training"])}),
         defects=defect_choice() if kind == "beside" else "",
         factor=FACTOR if kind == "whole" else "",
         choices={"whole": CHOICES, "ten": TEN}.get(kind, ""),

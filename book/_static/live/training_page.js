@@ -30,11 +30,10 @@
 
   // ── Loading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const wantedBytes = () => Number(place.dataset.bytes) + Number(defects?.selectedOptions[0].dataset.bytes ?? 0);
-
   function showLoading() {
-    const megabytes = (wantedBytes() / 1e6).toFixed(1);
-    loadForm.querySelector("button").textContent = `Train it here: load ${megabytes} MB`;
+    const sizes = JSON.parse(place.dataset.sizes);
+    if (defects) sizes[`training_${defects.value}`] = defects.selectedOptions[0].dataset.bytes;
+    loadForm.querySelector("button").textContent = `Train it here: load ${LiveTranslator.missing(sizes)}`;
     const { right, wrong, file } = defects?.selectedOptions[0].dataset ?? {};
     if (defects) {
       find(".live-change").replaceChildren(
@@ -193,6 +192,7 @@
       working.then(() => load());
     }
   });
+  document.addEventListener("received", showLoading);
   goButton.addEventListener("click", () => (playing ? pause("") : play()));
   find(".live-step").addEventListener("click", oneStep);
   find(".live-again").addEventListener("click", () => begin(training.seed));
