@@ -1,8 +1,38 @@
-/* A choice before a showing is answered by one press; by keyboard, where each arrow is a choice, by Enter. */
+/* A choice before a showing is answered by one press; by keyboard, where each arrow is a choice, by Enter. What the
+   question names stays veiled until then, in its own place and size, so that nothing on the page moves. */
 "use strict";
+
+/** Whether the form holds an answer that it has remarked on; book-answers.js has run before. */
+const isAnswered = (form) =>
+  form.querySelector(".answer-remark").textContent !== "" &&
+  form.querySelector("input:checked, input[aria-invalid=false]") !== null;
+
+/** Veil the part; the function that is returned shows it. */
+function veil(part) {
+  const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Show it now" });
+  const words = Object.assign(document.createElement("p"), { textContent: "This waits for your answer." });
+  const cover = Object.assign(document.createElement("div"), { className: "ask-veil" });
+  cover.append(words, button);
+  part.prepend(cover);
+  part.classList.add("ask-veiled");
+  const show = () => {
+    cover.remove();
+    part.classList.remove("ask-veiled");
+    part.dispatchEvent(new Event("shown"));
+  };
+  button.addEventListener("click", () => {
+    show();
+    part.tabIndex = -1; // the focus goes on with what the button has shown
+    part.focus({ preventScroll: true });
+  });
+  return show;
+}
 
 for (const form of document.querySelectorAll("form.answer.ask")) {
   let isPressed = false;
+  const part = document.getElementById(form.dataset.before);
+  const isWanted = part && (location.hash === `#${part.id}` || matchMedia("print").matches); // by a link, or for paper
+  const show = part && !isWanted && !isAnswered(form) ? veil(part) : () => {};
   form.addEventListener("pointerdown", () => {
     isPressed = true;
   });
@@ -14,8 +44,11 @@ for (const form of document.querySelectorAll("form.answer.ask")) {
     }
   });
   form.querySelector(".ask-show").addEventListener("click", () => {
-    form.querySelector(".answer-remark").textContent = form.nextElementSibling.querySelector("p").textContent;
+    const answer = form.nextElementSibling.querySelector("p").textContent;
+    form.querySelector(".answer-remark").textContent = `The answer: ${answer}`;
+    show();
   });
+  form.addEventListener("submit", () => isAnswered(form) && show());
   form.addEventListener("change", (event) => {
     const isChosen = isPressed && event.target.matches("input[type=radio]");
     form.classList.toggle("ask-pressed", isChosen);

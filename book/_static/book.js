@@ -70,16 +70,18 @@ function isShrunk(picture) {
 function enlarge(picture) {
   const viewer = document.createElement("dialog"), close = document.createElement("button");
   viewer.className = "picture";
-  viewer.classList.toggle("wide", picture.clientWidth > 1.2 * picture.clientHeight);
+  const hint = document.createElement("p");
   viewer.setAttribute("aria-label", "Picture");
   close.textContent = "Close";
-  viewer.append(close, picture.cloneNode());
+  hint.textContent = "Drag to see the rest.";
+  viewer.append(close, hint, picture.cloneNode());
   viewer.addEventListener("click", () => viewer.close());
   // The theme keeps Escape for its own search.
   viewer.addEventListener("keydown", ({ key }) => key === "Escape" && viewer.close());
   viewer.addEventListener("close", () => viewer.remove());
   document.body.append(viewer);
   viewer.showModal();
+  hint.hidden = viewer.scrollWidth <= viewer.clientWidth;
 }
 
 function offerLarge() {
@@ -103,4 +105,17 @@ document.addEventListener("click", ({ target }) => target.matches(PICTURES) && i
 for (const bar of ["primary", "secondary"]) {
   const [wired, ...shown] = document.querySelectorAll(`.${bar}-toggle`);
   for (const button of shown) button.addEventListener("click", () => wired.click());
+  if (bar === "primary") wired?.addEventListener("click", () => setTimeout(showCurrent)); // when the theme has opened it
 }
+
+/* In the list of chapters, the one that is open is in sight: the theme keeps the list where the page before had it. */
+function showCurrent() {
+  const here = document.querySelector(".bd-docs-nav li.active:not(:has(li.active)) > a");
+  const bar = here?.closest(".bd-sidebar-primary");
+  if (!bar) return;
+  const [link, box] = [here.getBoundingClientRect(), bar.getBoundingClientRect()];
+  if (link.top < box.top || link.bottom > box.top + bar.clientHeight) {
+    bar.scrollTop += link.top - box.top - bar.clientHeight / 3;
+  }
+}
+addEventListener("load", showCurrent);

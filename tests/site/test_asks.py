@@ -12,7 +12,7 @@ from browser import ROOT, visited
 from playwright.sync_api import BrowserContext
 
 from workshop.site import book_asks
-from workshop.site.choices import OTHER, choices_of, numbers_of, span
+from workshop.site.choices import OTHER, choices_of, numbers_of, span, told
 from workshop.site.plain_markdown import whole_book
 
 Question = tuple[str, str, list[tuple[str, str, bool]], bool]
@@ -44,8 +44,22 @@ def test_every_question_remarks_on_every_answer() -> None:
         assert wrong, name
         assert right not in wrong, name
         assert all(len(remark) > 20 for remark in (*wrong, right)), name
+        assert right.startswith("Yes"), name
+        assert not [remark for remark in wrong if not re.match(r"No\. (?!No\b|Yes\b)", remark)], name
+        assert "Yes" not in "".join(told(answers)), name
         if is_number:
             assert numbers_of(answers)[0][2], name
+
+
+def test_what_waits_for_an_answer_stands_below_its_question() -> None:
+    waiting = 0
+    for path in (ROOT / "book").glob("*.md"):
+        text = path.read_text("utf-8")
+        for found in re.finditer(r"^:before: (.*)$", text, re.MULTILINE):
+            below = text[found.end() :].partition("\n## ")[0]
+            assert f"\n:name: {found[1]}\n" in below or f"\n```{{{found[1]}}}\n" in below, found[0]
+            waiting += 1
+    assert waiting >= 6
 
 
 @pytest.mark.parametrize("name", OF_PARTS_1_TO_3)
@@ -62,7 +76,13 @@ def test_a_question_has_a_form_and_a_fold() -> None:
     text = book_asks.ask_html("one", "Which?", [("this", "Not this one.", False), ("that", "Yes, that.", True)])
     assert text.count('type="radio"') == 2
     assert "<legend>Which?</legend>" in text
-    assert "<summary>Which? <i>(this, that)</i></summary>\n<p><b>that.</b> Yes, that.</p>" in text
+    assert "<summary>Which? <i>(this, that)</i></summary>\n<p><b>that</b>, that.</p>" in text
+    assert "data-before" not in text
+
+
+def test_a_question_names_what_waits_for_it() -> None:
+    answers = [("this", "Not this one.", False), ("that", "Yes, that.", True)]
+    assert 'class="answer ask" data-before="picture"' in book_asks.ask_html("one", "Which?", answers, before="picture")
 
 
 def test_a_question_for_a_number_shows_no_answer_before() -> None:
@@ -82,7 +102,12 @@ def test_a_line_answers_what_rounds_to_its_digits(number: str, expected: list[fl
 
 @pytest.mark.parametrize(
     ("lines", "word"),
-    [(["- [x] this | Yes.", "that"], "each line"), (["- [ ] this | No."], "exactly one"), ([], "exactly one")],
+    [
+        (["- [x] this | Yes.", "that"], "each line"),
+        (["- [ ] this | It."], "exactly one"),
+        ([], "exactly one"),
+        (["- [x] this | It is."], "Yes"),
+    ],
 )
 def test_a_question_that_cannot_be_judged_is_refused(lines: list[str], word: str) -> None:
     with pytest.raises(ValueError, match=word):
@@ -106,6 +131,8 @@ def test_each_answer_gets_its_remark_at_once(context: BrowserContext, origins: d
         assert page.locator("form.answer.ask:visible").count() == len(BOOK[name])
         for label, _, answers, is_number in BOOK[name]:
             form = page.locator(f"form.answer[data-question={label}]")
+            form.get_by_role("button", name="Show the answer").click()
+            assert form.get_by_role("status").inner_text() == f"The answer: {''.join(told(answers))}"
             for answer, remark, is_right in answers:
                 if is_number:
                     form.get_by_role("textbox").fill("123456" if answer == OTHER else answer)
@@ -114,6 +141,4 @@ def test_each_answer_gets_its_remark_at_once(context: BrowserContext, origins: d
                     form.get_by_text(answer, exact=True).click()
                 assert form.get_by_role("status").inner_text() == remark, (label, answer)
                 assert form.locator(".answer-remark.right").count() == is_right
-            [(right, remark)] = [(answer, remark) for answer, remark, is_right in answers if is_right]
-            form.get_by_role("button", name="Show the answer").click()
-            assert form.get_by_role("status").inner_text() == f"{right}. {remark}"
+                assert form.get_by_role("button", name="Show the answer").is_visible() != is_right

@@ -146,10 +146,38 @@ def test_code_in_a_line_says_that_its_words_are_german() -> None:
 
 def test_each_word_of_the_glossary_is_found_on_the_page_that_explains_it() -> None:
     places = book_search.places()
-    assert ("beam search", "decode") in places["decoding"]
-    assert ("softmax", "") in places["first_steps"]
-    glossary = (ROOT / "book" / "glossary.md").read_text("utf-8")
-    assert sum(map(len, places.values())) == len(re.findall(r"^: ", glossary, re.MULTILINE))
+    assert ("beam search", "decode", "main") in places["decoding"]
+    assert ("softmax", "", "main") in places["first_steps"]
+    assert ("softmax", "", "") in places["twenty_minutes"]
+    assert {("query", "", "main"), ("value", "", "main")} < set(places["attention_as_lookup"])
+    terms = re.findall(r"^(.+)\n: ", (ROOT / "book" / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    main = [word for words in places.values() for word, _, weight in words if weight]
+    assert sorted(main) == sorted(word for term in terms for word in term.split(", "))
+
+
+def test_a_page_that_explains_a_word_and_does_not_write_it_is_shown_with_its_sentence() -> None:
+    sentence = "softmax: turning scores into positive weights that add up to 1."
+    assert ("", sentence) in book_search.unnamed("twenty_minutes", [("", "These are the weights.")])
+    assert ("", sentence) not in book_search.unnamed("twenty_minutes", [("", "The softmax shares out one whole.")])
+
+
+def test_the_passages_of_a_page_are_its_prose_then_html_then_code_each_with_its_place() -> None:
+    term, said = nodes.term("", "nat, bit"), nodes.definition("", nodes.paragraph("", "a unit"))
+    section = nodes.section("", nodes.title("", "Code"), nodes.literal_block("", "{\n\nprint(x)"), ids=["code"])
+    section += nodes.paragraph("", "the root ", nodes.math("", r"\sqrt{d_k}"))
+    tree = document(
+        nodes.raw("", "<script>let never</script><p>asked <b>here</b></p>", format="html"),
+        nodes.definition_list("", nodes.definition_list_item("", term, said)),
+        section,
+    )
+    assert book_search.named_terms(tree) == [("nat", "word-nat-bit", "main"), ("bit", "word-nat-bit", "main")]
+    assert book_search.passages(tree) == [
+        ("word-nat-bit", "nat, bit: a unit"),
+        ("code", "the root √d_k"),
+        ("", "asked"),
+        ("", "here"),
+        ("code", "print(x)"),
+    ]
 
 
 # ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -57,6 +57,12 @@ def twenty(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
         yield page
 
 
+def unveiled(page: Page) -> None:
+    """Show what waits for an answer."""
+    for button in reversed(page.locator(".ask-veil button").all()):
+        button.click()
+
+
 def says(page: Page, text: str) -> None:
     page.wait_for_function(WRITTEN, arg=text)
 
@@ -234,9 +240,88 @@ def test_nothing_sticks_out_on_a_small_phone_and_paper_shows_the_last_state(
     assert page.locator(".pair-right:visible").count() == (4 if name == "twenty_minutes" else 0)
 
 
+@pytest.fixture
+def asking(page: Page, origins: dict[str, str]) -> Page:
+    """The twenty minutes for a reader who has answered nothing."""
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, f"{origins['http']}book/twenty_minutes.html")
+    page.evaluate("localStorage.removeItem('book-answers')")
+    page.reload(wait_until="load")
+    return page
+
+
+WAITING = ["first-numbers", "zoom-halves", "zoom-uses", "zoom-heads", "learning-and-writing", "zoom-after"]
+LEGIBLE = """id => [...document.getElementById(id).querySelectorAll('text, .caption-text, b, input')]
+  .filter(part => part.checkVisibility({ visibilityProperty: true })).length"""
+
+
+def test_a_picture_waits_for_the_answer_and_nothing_moves(asking: Page) -> None:
+    forms = asking.locator("form[data-before]")
+    assert [form.get_attribute("data-before") for form in forms.all()] == WAITING
+    assert [asking.evaluate(LEGIBLE, part) for part in WAITING] == [0] * 6
+    for form, part in zip(forms.all(), WAITING, strict=True):
+        tall = "id => document.getElementById(id).getBoundingClientRect().height"
+        before = asking.evaluate(tall, part)
+        form.locator("label").first.click()
+        assert asking.evaluate(LEGIBLE, part) > 0, part
+        assert asking.evaluate(tall, part) == pytest.approx(before, abs=1), part
+    assert asking.locator(".ask-veil").count() == 0
+    asking.reload(wait_until="load")
+    assert asking.locator(".ask-veil").count() == 0, "whoever has answered sees it all"
+
+
+def test_a_picture_can_be_seen_without_an_answer(asking: Page) -> None:
+    button = asking.locator("#zoom-halves .ask-veil button")
+    button.focus()
+    asking.keyboard.press("Enter")
+    assert asking.evaluate("document.activeElement.id") == "zoom-halves", "the focus is not lost"
+    assert asking.evaluate(LEGIBLE, "zoom-halves") > 0
+    asking.locator("form[data-before=zoom-uses] .ask-show").click()
+    assert asking.evaluate(LEGIBLE, "zoom-uses") > 0
+    assert asking.evaluate(LEGIBLE, "zoom-heads") == 0
+    asking.locator("form[data-before=zoom-heads] legend").click()
+    asking.locator("form[data-before=zoom-heads] [type=submit]").click()
+    assert asking.evaluate(LEGIBLE, "zoom-heads") == 0, "no answer was given"
+    asking.emulate_media(media="print")
+    assert all(asking.evaluate(LEGIBLE, part) for part in WAITING)
+    assert asking.locator(".ask-veil:visible").count() == 0
+
+
+def test_a_link_to_a_picture_shows_it(asking: Page, origins: dict[str, str]) -> None:
+    asking.goto(f"{origins['http']}book/index.html")
+    asking.goto(f"{origins['http']}book/twenty_minutes.html#zoom-heads", wait_until="load")
+    assert [bool(asking.evaluate(LEGIBLE, part)) for part in WAITING] == [part == "zoom-heads" for part in WAITING]
+
+
+def test_the_field_plays_when_it_is_shown(asking: Page) -> None:
+    asking.locator("#first-numbers .ask-veil button").scroll_into_view_if_needed()
+    asking.wait_for_timeout(1500)
+    assert asking.locator(".first-open").count() == 0
+    asking.locator("form[data-before=first-numbers] label").first.click()
+    asking.wait_for_selector(".first-open", state="attached", timeout=10_000)
+    says(asking, "sieben und vierzig")
+
+
+@pytest.mark.parametrize("name", ["index", "twenty_minutes"])
+def test_a_finger_finds_what_it_has_to_press(context: BrowserContext, origins: dict[str, str], name: str) -> None:
+    with visited(context, origins["http"], name) as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        session = context.new_cdp_session(page)
+        session.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        session.send("Emulation.setEmulatedMedia", {"features": [{"name": "pointer", "value": "coarse"}]})
+        unveiled(page)
+        small = page.evaluate(
+            """() => [...document.querySelectorAll(
+              '.ask :is(button, label), .stop-place :is(button, label), .first-steps :is(button, label)')]
+              .filter(part => part.offsetHeight && part.offsetHeight < 40).map(part => part.textContent)"""
+        )
+        assert small == []
+
+
 def test_a_question_remarks_on_the_answer_given(twenty: Page) -> None:
     form = twenty.locator("form[data-question=ask-dot-product]")
     form.locator("label", has_text="3").click()
+    assert form.locator(".answer-remark").inner_text().startswith("No.")
     assert "the first number with the second" in form.locator(".answer-remark").inner_text()
     form.locator("input").nth(0).focus()
     twenty.keyboard.press("Space")
@@ -264,6 +349,7 @@ def test_places_can_be_taken_away(twenty: Page) -> None:
 
 
 def test_writing_grows_beside_learning(twenty: Page) -> None:
+    unveiled(twenty)
     assert twenty.locator(".pair-left:visible").count() == 4
     for count in range(5):
         assert twenty.locator(".pair-right:not(.pair-open)").count() == count
@@ -273,12 +359,17 @@ def test_writing_grows_beside_learning(twenty: Page) -> None:
 
 def test_the_last_drawing_has_a_gpt_and_the_model_of_2017(twenty: Page) -> None:
     shown = "part => getComputedStyle(document.querySelector(`#zoom-after .model-${part}`)).opacity"
+    unveiled(twenty)
+    above = "document.querySelector('.after-box').getBoundingClientRect().bottom < drawing.getBoundingClientRect().top"
+    assert twenty.evaluate(f"() => {{ const drawing = document.querySelector('#zoom-after svg'); return {above}; }}")
     for checked, opacity in (False, "1"), (True, "0"), (False, "1"):
         twenty.set_checked(".after-box", checked)
         twenty.evaluate(TRANSITIONS)
         assert twenty.evaluate(shown, "gpt") == opacity
         assert twenty.evaluate(shown, "2017") == str(1 - int(opacity))
         assert ("no memory" in twenty.inner_text(".after-status")) != checked
+        assert ("left out" in twenty.inner_text("#zoom-after .caption-text")) != checked
+        assert ("one half" in (twenty.text_content("#zoom-after title") or "")) != checked
 
 
 def test_the_twenty_minutes_hold_without_scripts(context: BrowserContext, page: Page, origins: dict[str, str]) -> None:
@@ -301,6 +392,9 @@ def test_axe_finds_nothing_while_it_is_used(page: Page, origins: dict[str, str],
     faults = recorded(page, origins["file"])
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, f"{origins['file']}book/{name}.html", theme)
+    if name == "twenty_minutes":
+        assert axe_findings(page, ".ask-veil") == []
+        unveiled(page)
     typed(page, "seven forty")
     assert axe_findings(page, ".first-numbers") == []
     typed(page, "seventy-four")

@@ -54,6 +54,12 @@ def size(*files: str) -> int:
     return sum(len(gzip.compress((SITE / "_static" / file).read_bytes(), 6)) for file in files)
 
 
+def megabytes(*files: str) -> str:
+    """The same as a reader sees it, in one unit everywhere."""
+    found = size(*files) / 1e6
+    return f"{found:.{2 if found < 0.1 else 1}f} MB"
+
+
 def go(page: Page, origins: dict[str, str], place: Place) -> None:
     page.goto(f"{origins['http']}book/{place.page}.html", wait_until="load")
 
@@ -67,10 +73,19 @@ def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
     assert {Path(file).name for file in place.files} <= {*PAYLOADS, "ort.wasm.min.js"}
     assert [url for url in urls if url.endswith((*PAYLOADS, "ort.wasm.min.js", ".onnx.gz", ".wasm"))] == []
     assert any("/live/runtime.js" in url for url in urls)
-    bytes_ = size(*place.files)
-    said = f"{bytes_ / 1e6:.1f} MB" if place is LIVE else f"{round(bytes_ / 1000):,} kB"
-    assert said in page.inner_text(place.button)
+    assert megabytes(*place.files) in page.inner_text(place.button)
     assert page.is_hidden(f"{place.part} {place.bench}")
+
+
+def test_what_is_there_already_counts_no_more(page: Page, origins: dict[str, str]) -> None:
+    go(page, origins, TRAINING)
+    page.fill("#first-text", "365")
+    page.click(".first-form [type=submit]")
+    page.wait_for_selector(".first-fetch")
+    assert megabytes(*LIVE.files) in page.inner_text(".first-fetch")
+    page.click(".first-fetch")
+    page.wait_for_selector(".first-load", state="hidden", timeout=60_000)
+    assert megabytes(TRAINING.files[0]) in page.inner_text(TRAINING.button), "the runtime is there"
 
 
 @pytest.mark.parametrize("place", [LIVE, pytest.param(TRAINING, marks=pytest.mark.deep)], ids=lambda place: place.page)

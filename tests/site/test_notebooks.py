@@ -292,8 +292,8 @@ LINK = f"**[{{}} on the book's site]({SITE}page.html#{{}}).**"
         ("```{live-stepper}\n```", LINK.format("Step through the forward pass", "live-stepper")),
         ("```{head-by-hand}\n```", LINK.format("Turn the query of one head", "head-by-hand")),
         (
-            "```{ask} Which?\n:name: one\n- [ ] this | Not this.\n- [x] that | Yes.\n```",
-            "**Which?** *(this, that)*\n\n<details>\n<summary>Answer</summary>\n\nthat. Yes.\n\n</details>",
+            "```{ask} Which?\n:name: one\n- [ ] this | Not this.\n- [x] that | Yes: it is.\n```",
+            "**Which?** *(this, that)*\n\n<details>\n<summary>Answer</summary>\n\nthat: it is.\n\n</details>",
         ),
     ],
 )

@@ -12,9 +12,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import API, CHAPTERS, ROOT, Links, choose, opened, recorded, unavailable
+from browser import API, CHAPTERS, ROOT, Links, unavailable
 from PIL import Image
-from playwright.sync_api import Page
 
 from workshop.site.address import configured
 
@@ -184,95 +183,3 @@ def test_the_whole_book_is_offered_where_it_exists(site: Path) -> None:
     pages = CHAPTERS + API
     offers = [name for name in pages if f'href="../{PDF}"' in (site / name).read_text("utf-8")]
     assert offers == (pages if (site / PDF).exists() else [])
-
-
-# ── Search ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("kind", ["http", "file"])
-def test_search_finds_a_chapter_without_a_network(page: Page, origins: dict[str, str], kind: str) -> None:
-    choose(page, "light")
-    faults = recorded(page, origins[kind])
-    page.goto(f"{origins[kind]}search.html?q=label+smoothing")
-    page.wait_for_selector("#search-results li a", timeout=20_000)
-    page.wait_for_function("/found/.test(document.querySelector('#search-results').textContent)", timeout=20_000)
-    first = page.locator("#search-results li a").first
-    assert "book/label_smoothing.html" in (first.get_attribute("href") or "")
-    page.wait_for_load_state("networkidle")  # leaving would cut the fetching of excerpts off
-    first.click()
-    page.wait_for_load_state()
-    assert "/book/label_smoothing.html" in page.url
-    # From files a browser gives scripts no text of other pages: the results come without excerpts, and it says so.
-    assert [fault for fault in faults if kind == "http" or "another host" in fault] == []
-
-
-FOUND = {
-    "masking": "masks",
-    "positional": "positional_encoding",
-    "softmax": "first_steps",
-    "beam": "decoding",
-    "GPT": "since_then",
-    "ChatGPT": "since_then",
-    "BERT": "since_then",
-    "dropout": "encoder_decoder",
-    "label smoothing": "label_smoothing",
-}
-
-
-@pytest.mark.parametrize("query", FOUND)
-def test_a_word_finds_its_chapter_first_once_and_before_the_api(
-    page: Page, origins: dict[str, str], query: str
-) -> None:
-    page.goto(f"{origins['http']}search.html?q={query}")
-    page.wait_for_function("/found/.test(document.querySelector('#search-results').textContent)", timeout=20_000)
-    links = page.locator("#search-results li > a").evaluate_all("links => links.map(a => [a.href, a.textContent])")
-    files = [urlsplit(href).path.rpartition("/")[2].removesuffix(".html") for href, _ in links]
-    chapters = [name for name in files if not name.startswith("api")]
-    assert files[0] == FOUND[query]
-    assert len(chapters) == len(set(chapters))
-    assert files[: len(chapters)] == chapters
-    assert not any(re.search(r"(?:^|\. )(.+) > \1$", title) for _, title in links)
-
-
-def test_the_name_of_a_function_finds_its_entry_first(page: Page, origins: dict[str, str]) -> None:
-    page.goto(f"{origins['http']}search.html?q=beam_search")
-    first = page.locator("#search-results li > a").first
-    assert (first.get_attribute("href") or "").endswith("api.html#transformer_lib.decoding.beam_search")
-
-
-def test_a_picture_that_the_screen_makes_smaller_opens_on_the_whole_of_it(page: Page, origins: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    opened(page, origins["http"] + "book/first_steps.html")  # whose picture is wide
-    picture, viewer = page.locator(".cell_output img").first, page.locator("dialog.picture")
-    small = picture.bounding_box()
-    assert small is not None
-    button = picture.locator("xpath=following-sibling::button")
-    for start, close in (
-        (picture, lambda: page.keyboard.press("Escape")),
-        (picture, viewer.click),
-        (button, lambda: viewer.get_by_text("Close").click()),
-    ):
-        start.click()
-        large = viewer.locator("img").bounding_box()
-        assert large is not None
-        assert large["x"] >= 0
-        assert large["y"] >= 0
-        assert large["x"] + large["width"] <= 390.5
-        assert large["y"] + large["height"] <= 844.5
-        assert max(large["width"], large["height"]) > 1.3 * small["width"], "on its side, where it is wide"
-        close()
-        viewer.wait_for(state="detached")
-
-
-@pytest.mark.parametrize("name", ["search.html", "book/masks.html"])
-def test_the_magnifying_glass_stands_beside_the_words(page: Page, origins: dict[str, str], name: str) -> None:
-    opened(page, origins["http"] + name)
-    overlap = page.locator("form.bd-search").first.evaluate(
-        """form => {
-          const glass = form.querySelector('svg, i'), field = form.querySelector('input');
-          const words = parseFloat(getComputedStyle(field).paddingLeft);
-          const [left, right] = [field.getBoundingClientRect().left, glass.getBoundingClientRect().right];
-          return glass.getClientRects().length ? right - left - words : 0;
-        }"""
-    )
-    assert overlap <= 0

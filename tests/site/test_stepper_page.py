@@ -75,18 +75,20 @@ def test_each_breakpoint_goes_to_every_call_that_meets_its_id_and_round_again(
     begun: Page, trace: dict[str, Any]
 ) -> None:
     go(begun, 0)
-    assert begun.locator(".step-breakpoints button").all_inner_texts() == list(trace["ids"])
-    for one in trace["ids"]:
+    assert begun.locator(".step-breakpoints button").all_inner_texts() == [
+        found["says"] for found in trace["ids"].values()
+    ]
+    for one, found in trace["ids"].items():
         places = [number for number, step in enumerate(trace["steps"]) if one in step["ids"]]
         assert places
         go(begun, 0)
-        button = begun.locator(".step-breakpoints").get_by_role("button", name=one, exact=True)
+        button = begun.locator(".step-breakpoints").get_by_role("button", name=found["says"], exact=True)
         button.focus()
         for place in [*places, places[0]]:
             begun.keyboard.press("Enter")
             assert begun.evaluate(STEP) == place
         assert button.get_attribute("aria-current") == "step"
-        assert begun.get_attribute(f".step-ids a:text-is('{one}')", "href") == trace["ids"][one]["href"]
+        assert begun.get_attribute(f".step-ids a:text-is('{one}')", "href") == found["href"]
 
 
 @pytest.mark.deep

@@ -157,6 +157,35 @@ def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(context: BrowserContex
         page.wait_for_function(f"{STEP} > {stopped_at}")
 
 
+PLACES = """() => {
+  const top = document.getElementById('live-training').getBoundingClientRect().top;
+  return ['.live-losses', '.live-cross', '.live-numbers', '.live-legend'].map((part) =>
+    Math.round(document.querySelector(part).getBoundingClientRect().top - top));
+}"""
+MAPS = "[...document.querySelectorAll('.live-cross table')].map((map) => Math.round(map.getBoundingClientRect().left))"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_on_the_first_pages_words_are_plain_and_nothing_moves(
+    context: BrowserContext, origins: dict[str, str], width: int
+) -> None:
+    with visited(context, origins["http"], "index") as page:
+        page.set_viewport_size({"width": width, "height": 844})
+        begun(page)
+        places, maps = page.evaluate(PLACES), page.evaluate(MAPS)
+        page.wait_for_function("/after 250 steps/.test(document.querySelector('.live-status').textContent)")
+        assert page.evaluate(PLACES) == places
+        assert len(maps) == 2
+        assert page.evaluate(MAPS) == pytest.approx(maps, abs=4)
+        words = page.inner_text("#live-training")
+        assert "Head 2" in words
+        assert [word for word in ("seed", "nats", "rate", "<", "Head 0") if word in words.split("Maps for")[0]] == []
+        assert "<" not in words
+        page.click(".live-again")
+        page.wait_for_function(f"{STEP} === 0")
+        assert page.evaluate(PLACES) == places
+
+
 @pytest.mark.parametrize(
     ("field", "typed", "message"),
     [

@@ -2,9 +2,13 @@
 
     ```{ask} Which word comes first?
     :name: ask-first
+    :before: the-figure
     - [ ] forty | It comes first in English. German says the ones first.
     - [x] seven | Yes: *sieben*.
     ```
+
+The remark on a wrong answer gets a No in front. With `:before:`, what has this id is veiled until the reader answers or
+asks to see it: asks.js.
 
 With `:number:`, a number is typed; each line answers what rounds to its digits, the last, `- [ ] else | …`, all others.
 The form is that of the predictions (book_answers.py), and book-answers.js judges it. Without scripts, and on paper, the
@@ -19,7 +23,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from workshop.site.book_answers import form_html
-from workshop.site.choices import choices_of, numbers_of
+from workshop.site.choices import choices_of, numbers_of, told
 
 FILES = ("asks.css", "asks.js")
 MARK = 'class="answer ask'
@@ -27,8 +31,10 @@ CHECK = '<button type="submit">Check</button>'
 SHOW = '\n<button type="button" class="ask-show">Show the answer</button>'
 
 
-def ask_html(name: str, question: str, choices: list[tuple[str, str, bool]], *, number: bool = False) -> str:
-    """The form, and the fold for readers without scripts."""
+def ask_html(
+    name: str, question: str, choices: list[tuple[str, str, bool]], *, number: bool = False, before: str = ""
+) -> str:
+    """The form, and the fold for readers without scripts; `before` is the id of what waits for the answer."""
     if number:
         content: dict[str, Any] = {"kind": "number", "fields": ["Your number"], "choices": []}
         form = form_html(name, content | {"rules": numbers_of(choices)})
@@ -39,11 +45,12 @@ def ask_html(name: str, question: str, choices: list[tuple[str, str, bool]], *, 
         content = {"kind": "choice", "fields": [question], "choices": [choice for choice, _, _ in choices]}
         form = form_html(name, content | {"rules": rules}).replace("<legend>Answer here: ", "<legend>", 1)
         offered = f" <i>({html.escape(', '.join(content['choices']))})</i>"
-    form = form.replace('class="answer"', MARK + '"', 1).replace(CHECK, CHECK + SHOW, 1)
-    [(answer, remark)] = [(choice, remark) for choice, remark, right in choices if right]
+    waits = f' data-before="{before}"' if before else ""
+    form = form.replace('class="answer"', f'{MARK}"{waits}', 1).replace(CHECK, CHECK + SHOW, 1)
+    answer, remark = told(choices)
     fold = (
         f'<details class="ask-fold">\n<summary>{html.escape(question)}{offered}</summary>\n'
-        f"<p><b>{html.escape(answer)}.</b> {html.escape(remark)}</p>\n</details>"
+        f"<p><b>{html.escape(answer)}</b>{html.escape(remark)}</p>\n</details>"
     )
     return f"{form}\n{fold}"
 
@@ -54,12 +61,17 @@ class Ask(SphinxDirective):
     required_arguments = 1
     final_argument_whitespace = True
     has_content = True
-    option_spec: ClassVar = {"name": directives.unchanged_required, "number": directives.flag}
+    option_spec: ClassVar = {
+        "name": directives.unchanged_required,
+        "number": directives.flag,
+        "before": directives.unchanged_required,
+    }
 
     def run(self) -> list[nodes.Node]:
         try:
             answers = choices_of(list(self.content))
-            text = ask_html(self.options["name"], self.arguments[0], answers, number="number" in self.options)
+            choice = {"number": "number" in self.options, "before": self.options.get("before", "")}
+            text = ask_html(self.options["name"], self.arguments[0], answers, **choice)
         except ValueError as error:
             raise self.error(str(error)) from None
         return [nodes.raw("", text, format="html")]

@@ -57,7 +57,9 @@ def page_html(static: str) -> str:
     content = json.dumps(hundred()["numbers"], ensure_ascii=False, separators=(",", ":"))
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         static=static,
-        size=book_live.runtime_bytes() + book_live.wire_bytes(book_live.payloads()[MODEL]),
+        sizes=json.dumps(
+            {"onnxruntime": book_live.runtime_bytes(), MODEL: book_live.wire_bytes(book_live.payloads()[MODEL])}
+        ),
         files=json.dumps(model_files(), separators=(",", ":")),
         german=german,
         read="\n".join(f"<li>{html.escape(word)}</li>" for word in read),

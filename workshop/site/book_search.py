@@ -1,35 +1,131 @@
-"""The search finds a word of the glossary where it is explained: each word is an entry of the index on that page."""
+"""The search: a word of the glossary is found there and where it is explained, and each result shows its passage.
 
+Sphinx's own excerpts need the whole page of every result, some MB for a common word. A file for each page has its
+passages as text; search_scorer.js loads it when the result comes into view.
+"""
+
+import json
+import re
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
+from workshop.site.book_head import plain_text
 from workshop.site.myst_blocks import spans
 from workshop.site.plain_markdown import DEFINITION, whole_book
 
 GLOSSARY = "glossary"
+FOLDER = "_static/search"
+Word = tuple[str, str, str]  # a word of the glossary, its place on a page, "main" where that page is the main one
+Passage = tuple[str, str]  # the place on the page, its text
 
 
 @cache
-def places() -> dict[str, list[tuple[str, str]]]:
-    """Name of a page → the words that it explains, each with the place on it."""
+def places() -> dict[str, list[Word]]:
+    """Name of a page → the words that it explains; the page named first is the main one."""
     glossary, found = whole_book()[GLOSSARY], {}
     text = glossary.page.path.read_text("utf-8")
     for entry in DEFINITION.finditer(text):
-        links = (entry["text"][span.start + 2 : span.end - 1] for span in spans(entry["text"]) if span.rule == "link")
-        if target := next(links, ""):
+        targets = [entry["text"][one.start + 2 : one.end - 1] for one in spans(entry["text"]) if one.rule == "link"]
+        for target in targets:
             href = glossary.index.href(target) or f"{target.removesuffix('.md')}.html"
             page, _, place = href.partition("#")
-            found.setdefault(page.removesuffix(".html"), []).append((entry["term"].strip(), place))
+            weight = "main" if target == targets[0] else ""
+            words = found.setdefault(page.removesuffix(".html"), [])
+            words += [(word, place, weight) for word in entry["term"].strip().split(", ")]
+    return found
+
+
+def unnamed(page: str, found: list[Passage]) -> list[Passage]:
+    """The glossary's sentence for each word that a page explains and does not write: the search shows it there."""
+    written = " ".join(text for _, text in found).lower()
+    sentences = {
+        entry["term"].strip(): entry["text"].partition(" [")[0]
+        for entry in DEFINITION.finditer(whole_book()[GLOSSARY].page.path.read_text("utf-8"))
+    }
+    words = [(word, place) for word, place, _ in places().get(page, []) if word in sentences]
+    return [(place, f"{word}: {sentences[word]}") for word, place in words if word.lower() not in written]
+
+
+def named_terms(glossary: nodes.document) -> list[Word]:
+    """Give each term of the glossary a place of its own: the words with their places."""
+    found = []
+    for term in glossary.findall(nodes.term):
+        place = f"word-{nodes.make_id(term.astext())}"
+        term["ids"].append(place)
+        found += [(word, place, "main") for word in term.astext().split(", ")]
     return found
 
 
 def add_entries(app: Sphinx, doctree: nodes.document) -> None:
     """Put the words that a page explains into its index, for the page of the index and for the search."""
-    name = app.env.docname
-    words = places().get(name.rpartition("/")[2], []) if name.startswith("book/") else []
-    if entries := [("single", word, place, "main", None) for word, place in words]:
-        app.env.get_domain("index").data["entries"].setdefault(name, []).extend(entries)
+    folder, _, page = app.env.docname.rpartition("/")
+    words = named_terms(doctree) if page == GLOSSARY else places().get(page, []) if folder == "book" else []
+    if entries := [("single", *word, None) for word in words]:
+        app.env.get_domain("index").data["entries"].setdefault(app.env.docname, []).extend(entries)
         doctree.insert(0, addnodes.index(entries=entries))
+
+
+def texts(node: nodes.Node) -> Iterator[str]:
+    """The passages of a paragraph, of HTML in the page, of a listing: of the first one, of the others many."""
+    if isinstance(node, nodes.paragraph | nodes.caption):
+        defined = f"{node.parent.parent[0].astext()}: " if isinstance(node.parent, nodes.definition) else ""
+        yield defined + plain_text(node)
+    elif isinstance(node, nodes.raw):
+        if "html" in node.get("format", ""):
+            yield from re.split(r"<[^>]*>", re.sub(r"(?s)<(script|style)\b.*?</\1>", "", node.astext()))
+    else:
+        yield from node.astext().splitlines()
+
+
+def place_of(node: nodes.Node) -> str:
+    """The last place before a passage that has a name of its own."""
+    while node is not None:
+        if isinstance(node, nodes.definition):
+            node = node.parent[0]
+        if isinstance(node, nodes.term | nodes.section) and node["ids"]:
+            return node["ids"][0]
+        node = node.parent
+    return ""
+
+
+def rank(node: nodes.Node) -> int:
+    """Prose before what announces a chapter or an exercise, then HTML, code last."""
+    if isinstance(node, nodes.raw | nodes.literal_block):
+        return 2 + isinstance(node, nodes.literal_block)
+    classes = [*node["classes"], *node.parent["classes"]]  # type: ignore[index]
+    return int("task" in classes or "question" in classes)
+
+
+def passages(doctree: nodes.document) -> list[Passage]:
+    """The prose of a page with the place of each passage, and of all else what has a new word."""
+    kinds = nodes.paragraph | nodes.caption | nodes.raw | nodes.literal_block
+    found, known = [], set()
+    for node in sorted(doctree.findall(lambda node: isinstance(node, kinds)), key=rank):
+        for text in texts(node):
+            words = set(re.findall(r"\w{2,}", text.lower()))
+            if words - known if rank(node) else words:
+                found.append((place_of(node), " ".join(text.split())))
+                known |= words
+    return found
+
+
+def write_passages(app: Sphinx, page: str, _template: str, _context: dict[str, Any], doctree: nodes.document) -> None:
+    """Write the file of a page; it calls the function that the search defines, so that it works without a server."""
+    if doctree is not None and app.builder.name == "html":
+        file = Path(app.outdir, FOLDER, f"{page}.js")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        found = passages(doctree)
+        found += unnamed(page.rpartition("/")[2], found)
+        text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+        file.write_text(f"Search.show({json.dumps(page)},{text});\n", "utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", add_entries)
+    app.connect("html-page-context", write_passages)

@@ -199,7 +199,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", prepare_exercises)
     app.connect("doctree-read", book_folds.name_folds)
     book_layers.setup(app)
-    app.connect("doctree-read", book_search.add_entries)
+    book_search.setup(app)
     app.connect("doctree-resolved", book_outputs.fold_outputs)
     app.connect("doctree-resolved", book_languages.mark_german)
     app.connect("doctree-resolved", book_answers.add_forms)

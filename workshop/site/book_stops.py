@@ -72,7 +72,8 @@ def writing_html(_static: str) -> str:
             f'<li><div class="pair-left">{chips(read, i + 1)}<span class="pair-arrow">→</span>'
             f'<b lang="de">{word}</b></div>\n'
             f'<div class="pair-right">{chips(read[: i + 1], i + 1)}<span class="pair-arrow">→</span>'
-            f'<b lang="de">{word}</b><i class="pair-bar" style="--share: {percent}%"></i>{percent} %</div></li>'
+            f'<b lang="de">{word}</b><span class="pair-sure"><i class="pair-bar" style="--share: {percent}%"></i>'
+            f"{percent} %</span></div></li>"
         )
     template = Template((FOLDER / "learning_and_writing.html").read_text("utf-8"))
     return template.substitute(rows="\n".join(rows))

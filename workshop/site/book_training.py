@@ -42,7 +42,10 @@ $heading<p class="live-written"></p>
 <div class="live-scroll live-cross" tabindex="0" role="region" aria-label="$name"></div>
 </section>""")
 LOWEST = 'the lowest possible, above 0 because <a href="label_smoothing.html">a little doubt is wanted</a>'
-COMPACT = f"The line is the loss; the dashed one is {LOWEST}. A number that is filled is translated without a mistake"
+COMPACT = (
+    "The line is the loss: large while the right words seem unlikely to the model. The dashed line is "
+    f"{LOWEST}. A filled number is translated without a mistake"
+)
 LEGENDS = {
     "whole": f"First the loss; the dashed line is {LOWEST}. Then the numbers that are translated without a mistake, "
     "learned ones as a line, withheld ones dashed. A filled number in the table is right, a dashed edge marks a "
@@ -107,13 +110,16 @@ def page_html(static: str, kind: str) -> str:
         )
         for name in names
     ]
+    is_first = kind in {"ten", "short"}  # on the first pages, whose readers know no seed
     return Template(TEMPLATE.read_text("utf-8")).substitute(
         static=static,
-        size=wire_bytes(payloads()["training"]) + runtime_bytes(),
+        sizes=json.dumps({"onnxruntime": runtime_bytes(), "training": wire_bytes(payloads()["training"])}),
         defects=defect_choice() if kind == "beside" else "",
         factor=FACTOR if kind == "whole" else "",
         choices={"whole": CHOICES, "ten": TEN}.get(kind, ""),
-        compact=" live-compact" if kind in {"ten", "short"} else "",
+        compact=" live-compact" if is_first else "",
+        another="Another start" if is_first else "Another seed",
+        chosen="Maps for" if is_first else "Sentence",
         legend=LEGENDS[kind],
         models="\n".join(models),
     )

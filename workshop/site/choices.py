@@ -7,18 +7,30 @@ OTHER = "else"  # the line that answers every number that no line names
 
 
 def choices_of(lines: list[str]) -> list[tuple[str, str, bool]]:
-    """The choices of a question, each with its remark and whether it is right.
+    """The choices of a question, each with its remark and whether it is right: a wrong one's begins with No.
 
     Raises:
-        ValueError: a line of another form, or not exactly one right choice.
+        ValueError: a line of another form, not exactly one right choice, or a remark on it that begins without Yes.
     """
     found = [LINE.match(line) for line in lines if line.strip()]
     if None in found:
         raise ValueError("each line of a question must read: - [ ] choice | remark, or - [x] for the right one")
-    choices = [(one["choice"], one["remark"], one["right"] == "x") for one in found if one]
+    choices = [
+        (one["choice"], one["remark"], True) if one["right"] == "x" else (one["choice"], f"No. {one['remark']}", False)
+        for one in found
+        if one
+    ]
     if sum(right for _, _, right in choices) != 1:
         raise ValueError(f"{len(choices)} choices must have exactly one right one, marked [x]")
+    if not all(remark.startswith("Yes") for _, remark, is_right in choices if is_right):
+        raise ValueError("the remark on the right choice must begin with Yes; No is put before the others")
     return choices
+
+
+def told(choices: list[tuple[str, str, bool]]) -> tuple[str, str]:
+    """The right answer and what is said of it to somebody who did not choose: no Yes."""
+    [(answer, remark)] = [(choice, remark) for choice, remark, is_right in choices if is_right]
+    return answer.rstrip("."), remark.removeprefix("Yes")
 
 
 def span(number: str) -> list[float] | None:

@@ -21,7 +21,7 @@ from sphinx.directives.code import LiteralIncludeReader
 from workshop.site import book_names, tables, teaching_plan
 from workshop.site.address import Address, configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
-from workshop.site.choices import choices_of
+from workshop.site.choices import choices_of, told
 from workshop.site.myst_blocks import Block, PageError, Span, blocks, rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,9 +214,9 @@ class Plain:
     def question(self, block: Block) -> str:
         """A question before a showing, with its answer closed."""
         choices = choices_of(block.body)
-        [(answer, remark)] = [(choice, remark) for choice, remark, is_right in choices if is_right]
+        answer, remark = told(choices)
         offered = "" if "number" in block.options else f" *({', '.join(choice for choice, _, _ in choices)})*"
-        opened = f"<summary>Answer</summary>\n\n{answer}. {remark}"
+        opened = f"<summary>Answer</summary>\n\n{answer}{remark}"
         return f"**{block.argument}**{offered}\n\n<details>\n{opened}\n\n</details>"
 
     def live(self, block: Block) -> str:

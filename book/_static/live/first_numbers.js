@@ -88,6 +88,11 @@
     return { read: [...english.split(" "), END], written: [...text.split(" "), END], heads };
   }
 
+  function showSize() {
+    const size = LiveTranslator.missing(JSON.parse(place.dataset.sizes));
+    find(".first-fetch").textContent = `Above 99 a larger model answers: load ${size}`;
+  }
+
   let asked = 0; // counts the answers, so that a slow one does not replace a later one
 
   async function answer(number) {
@@ -100,8 +105,7 @@
     if (needsModel) {
       stop();
       output.textContent = "…"; // what stood there is the answer to another number
-      const size = (Number(place.dataset.bytes) / 1e6).toFixed(1);
-      find(".first-fetch").textContent = `Above 99 a larger model answers: load ${size} MB`;
+      showSize();
       return;
     }
     const found = number < hundred.length ? recorded(hundred[number]) : await computed(LiveTranslator.englishNumber(number));
@@ -171,6 +175,7 @@
     }, 350);
   });
   find(".first-fetch").addEventListener("click", load);
+  document.addEventListener("received", showSize);
   find(".first-again").addEventListener("click", () => (announce(), play(SLOW)));
   find(".first-step").addEventListener("click", () => {
     announce();
@@ -200,10 +205,14 @@
   [count, chosen] = [shown.written.length, -1];
   draw();
   const seen = new IntersectionObserver((entries) => {
-    if (entries.some((entry) => entry.isIntersecting) && !isStill) {
+    if (entries.some((entry) => entry.isIntersecting) && !isStill && !place.matches(".ask-veiled")) {
       seen.disconnect();
       play(SLOW);
     }
   });
   seen.observe(find(".first-looks"));
+  place.addEventListener("shown", () => {
+    seen.disconnect();
+    seen.observe(find(".first-looks")); // which says at once whether it is on the screen
+  });
 })();

@@ -36,9 +36,12 @@
     const long = Math.max(length * UNIT, 1);
     find(".hand-query").setAttribute("transform", `translate(${ORIGIN}) rotate(${-degrees})`);
     find(".hand-query line").setAttribute("x2", Math.max(long - 8, 0));
-    find(".hand-query polygon").setAttribute("points", `${long},0 ${long - 12},-6 ${long - 12},6`);
+    const tip = Math.min(long, 12); // a short arrow has a short head
+    find(".hand-query polygon").setAttribute("points", `${long},0 ${long - tip},${-tip / 2} ${long - tip},${tip / 2}`);
     const words = degrees < 20 ? "ones" : degrees > 70 ? "tens" : "a little of both";
     angle.setAttribute("aria-valuetext", words);
+    find(".hand-direction").textContent = words;
+    find(".hand-firmness").textContent = length.toFixed(1);
     turn.textContent = degrees < 45 ? "Turn it to the tens" : "Turn it to the ones";
   }
 

@@ -44,15 +44,13 @@
   function showLoading() {
     const radio = chosenRadio();
     const ready = loaded.has(radio.value);
-    const own = Number(radio.dataset.bytes);
+    const sizes = { onnxruntime: place.dataset.runtime, [radio.value]: radio.dataset.bytes };
     const button = loadForm.querySelector("button");
     button.hidden = ready;
     textForm.hidden = !ready;
     result.hidden = !ready || shown?.name !== radio.value;
     find(".live-surgery").hidden = !ready;
-    button.textContent = runtimeLoaded
-      ? `Load: ${megabytes(own)}`
-      : `Load: ${megabytes(own + Number(place.dataset.runtime))}`;
+    button.textContent = `Load: ${LiveTranslator.missing(sizes)}`;
     find(".live-status").textContent = ready
       ? "Loaded. Nothing you type leaves your device."
       : runtimeLoaded

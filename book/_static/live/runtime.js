@@ -16,6 +16,14 @@ globalThis.LiveTranslator ??= {};
   /** Called by each loaded payload. */
   function receive(name, content) {
     received.set(name, content);
+    document.dispatchEvent(new Event("received"));
+  }
+
+  /** What has to be loaded still, of scripts given as name → bytes; one unit for all sizes. */
+  function missing(sizes) {
+    const wanted = Object.keys(sizes).filter((name) => !received.has(name));
+    const megabytes = wanted.reduce((sum, name) => sum + Number(sizes[name]), 0) / 1e6;
+    return `${megabytes.toFixed(megabytes < 0.1 ? 2 : 1)} MB`;
   }
 
   let tries = 0;
@@ -226,5 +234,5 @@ globalThis.LiveTranslator ??= {};
     );
   }
 
-  Object.assign(LiveTranslator, { receive, loadContent, load, makeSession, loadTranslator, openTranslator });
+  Object.assign(LiveTranslator, { receive, missing, loadContent, load, makeSession, loadTranslator, openTranslator });
 })();

@@ -1,4 +1,4 @@
-/* The stepper: one forward pass, forward and back, line by line, with breakpoints at the paper's ids. */
+/* The stepper: one forward pass, forward and back, line by line, with a stop at each idea of the paper. */
 "use strict";
 
 (() => {
@@ -187,13 +187,13 @@
   function begin(loaded) {
     trace = loaded;
     const buttons = Object.entries(trace.ids).map(([id, { says }]) => {
-      const button = element("button", { type: "button", textContent: id, title: says });
+      const button = element("button", { type: "button", textContent: says, title: id });
       button.dataset.id = id;
       const first = () => trace.steps.findIndex(meets(id));
       button.addEventListener("click", () => go(later(meets(id)) < 0 ? first() : later(meets(id))));
       return button;
     });
-    find(".step-breakpoints").replaceChildren(element("span", { textContent: "Breakpoints" }), ...buttons);
+    find(".step-breakpoints").replaceChildren(element("span", { textContent: "Go to" }), ...buttons);
     range.max = String(trace.steps.length);
     loadForm.hidden = true;
     bench.hidden = false;
@@ -225,8 +225,8 @@
   }
 
   loadForm.hidden = false;
-  const kilobytes = Math.round(Number(place.dataset.bytes) / 1000);
-  loadForm.querySelector("button").textContent = `Step through: load ${kilobytes} kB`;
+  const size = LiveTranslator.missing({ forward_trace: place.dataset.bytes });
+  loadForm.querySelector("button").textContent = `Step through: load ${size}`;
   loadForm.addEventListener("submit", load);
   for (const name of Object.keys(moves)) {
     find(`.step-${name}`).addEventListener("click", () => move(name));

@@ -70,13 +70,13 @@ globalThis.LiveTranslator ??= {};
     table.replaceChildren(element("tbody", {}, ...rows));
   }
 
-  /** A table of weights for each head. */
-  function drawMaps(place, heads, rows, columns) {
+  /** A table of weights for each head; `first` is the number of the first one. */
+  function drawMaps(place, heads, rows, columns, first) {
     if (place.children.length !== heads.length) {
       place.replaceChildren(...heads.map(() => element("table", { className: "live-large" })));
     }
     heads.forEach((matrix, head) =>
-      LiveTranslator.drawLarge(place.children[head], matrix, rows, columns, `Head ${head}`),
+      LiveTranslator.drawLarge(place.children[head], matrix, rows, columns, `Head ${first + head}`),
     );
   }
 

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { element, summary, losses } = LiveTranslator;
+  const { element, isPlain, summary, losses } = LiveTranslator;
   const place = document.getElementById("live-training");
   const find = (selector) => place.querySelector(selector);
   const [loadForm, bench, goButton] = [".live-load", ".live-bench", ".live-go"].map(find);
@@ -30,11 +30,10 @@
 
   // ── Loading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-  const wantedBytes = () => Number(place.dataset.bytes) + Number(defects?.selectedOptions[0].dataset.bytes ?? 0);
-
   function showLoading() {
-    const kilobytes = Math.round(wantedBytes() / 1000).toLocaleString("en");
-    loadForm.querySelector("button").textContent = `Train it here: load ${kilobytes} kB`;
+    const sizes = JSON.parse(place.dataset.sizes);
+    if (defects) sizes[`training_${defects.value}`] = defects.selectedOptions[0].dataset.bytes;
+    loadForm.querySelector("button").textContent = `Train it here: load ${LiveTranslator.missing(sizes)}`;
     const { right, wrong, file } = defects?.selectedOptions[0].dataset ?? {};
     if (defects) {
       find(".live-change").replaceChildren(
@@ -152,7 +151,7 @@
   }
 
   async function begin(seed) {
-    stop(`New weights from seed ${seed}.`);
+    stop(isPlain(place) ? `New numbers at random: start ${seed + 1}.` : `New weights from seed ${seed}.`);
     await inTurn(async () => {
       training.start(seed);
       await training.judge();
@@ -193,6 +192,7 @@
       working.then(() => load());
     }
   });
+  document.addEventListener("received", showLoading);
   goButton.addEventListener("click", () => (playing ? pause("") : play()));
   find(".live-step").addEventListener("click", oneStep);
   find(".live-again").addEventListener("click", () => begin(training.seed));

@@ -6,6 +6,11 @@ globalThis.LiveTranslator ??= {};
 (() => {
   const { element } = LiveTranslator;
 
+  /** Whether the place stands on one of the first pages, whose readers know no seed, no nats and no <eos>. */
+  const isPlain = (place) => place.matches(".live-compact");
+  const PLAIN = { "<bos>": "begin", "<eos>": "end", "<pad>": "–" };
+  const plain = (text) => text.replace(/<\w+>/g, (mark) => PLAIN[mark] ?? mark);
+
   /** How many numbers each model has right, in words. */
   function summary({ task: { numbers, withheld }, models }) {
     const counts = models.map(({ scores }) => {
@@ -37,8 +42,8 @@ globalThis.LiveTranslator ??= {};
       across,
       floor: lowestLoss(task),
       up: 5,
-      unit: "loss, nats per token",
-      words: `Loss after ${step} steps: ${losses(training, 3)} nats per token`,
+      unit: isPlain(place) ? "loss" : "loss, nats per token",
+      words: `Loss after ${step} steps: ${losses(training, 3)}${isPlain(place) ? "" : " nats per token"}`,
     });
     const share = (model, key, of, second) => ({
       points: model.scores.map((score) => [score.step, (100 * score[key]) / of]),
@@ -57,9 +62,10 @@ globalThis.LiveTranslator ??= {};
     });
   }
 
-  function showModel(column, model, task, row) {
+  function showModel(column, model, task, row, isFirstPage) {
     const { text, right, source, target } = task.sentences[row];
-    const written = task.decode(model.tokens[row]) || "nothing";
+    const named = isFirstPage ? plain : String;
+    const written = named(task.decode(model.tokens[row])) || "nothing";
     const verdict = model.isRight[row] ? "right" : `should be ${right}`;
     column
       .querySelector(".live-written")
@@ -67,9 +73,11 @@ globalThis.LiveTranslator ??= {};
     LiveTranslator.drawNumbers(column.querySelector(".live-numbers"), model.isRight, task.withheld, task.numbers);
     const maps = column.querySelector(".live-cross");
     if (model.cross) {
-      const label = (id) => task.vocabulary[id];
-      LiveTranslator.drawMaps(maps, model.attention(row), target.map(label), source.map(label));
+      const label = (id) => named(task.vocabulary[id]);
+      const [rows, columns] = [target, source].map((ids) => ids.map(label));
+      LiveTranslator.drawMaps(maps, model.attention(row), rows, columns, isFirstPage ? 1 : 0);
     } else {
+      maps.style.minHeight = `${maps.offsetHeight}px`; // what stands below keeps its place
       maps.replaceChildren(); // before the first step nobody has looked at anything
     }
   }
@@ -77,12 +85,13 @@ globalThis.LiveTranslator ??= {};
   /** Draw all of it; `pace` is in milliseconds a step. */
   function showTraining(place, training, pace) {
     const { step, rate, models, seed, task } = training;
+    const [most, more] = isPlain(place) ? ["", `start ${seed + 1}`] : [`rate ${rate.toFixed(5)} · `, `seed ${seed}`];
     place.querySelector(".live-figures").textContent =
-      `step ${step} · loss ${losses(training, 4)} · rate ${rate.toFixed(5)} · ${pace.toFixed(0)} ms a step · seed ${seed}`;
+      `step ${step} · loss ${losses(training, 4)} · ${most}${pace.toFixed(0)} ms a step · ${more}`;
     showCurves(place, training);
     const row = Number(place.querySelector(".live-sentence").value);
     const columns = place.querySelectorAll(".live-model");
-    models.forEach((model, i) => showModel(columns[i], model, task, row));
+    models.forEach((model, i) => showModel(columns[i], model, task, row, isPlain(place)));
   }
 
   /** The sentences to choose from; the one that was chosen stays, if it is still there. */
@@ -96,5 +105,5 @@ globalThis.LiveTranslator ??= {};
     list.value = chosen;
   }
 
-  Object.assign(LiveTranslator, { summary, losses, showTraining, fillSentences });
+  Object.assign(LiveTranslator, { isPlain, summary, losses, showTraining, fillSentences });
 })();
