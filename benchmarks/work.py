@@ -39,6 +39,7 @@ class Work:
         warm_up, steps: training steps before all rounds, and in each.
         sentences, beam_sentences: decoded together; one_by_one: decoded singly.
         decode_length: tokens that are generated for each sentence, no more and no fewer.
+        tiny: only to see whether everything runs.
     """
 
     shape: Shape = field(default_factory=Shape)
@@ -55,6 +56,7 @@ class Work:
     beam_size: int = 4
     decode_length: int = 24
     seed: int = 0
+    tiny: bool = False
 
 
 FULL = Work()
@@ -69,6 +71,7 @@ TINY = Work(
     one_by_one=2,
     beam_sentences=2,
     decode_length=6,
+    tiny=True,
 )
 # The most by which lengths differ in a batch: sentences of like length, as toolkits make them, and all lengths, padded.
 KINDS: dict[str, int | None] = {"bucketed": 4, "as they come": None}

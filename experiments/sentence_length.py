@@ -8,12 +8,11 @@ that says less than its source, and beside it any translation looks too long.
 """
 
 import itertools
-import json
 from typing import Any
 
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu, import_sacrebleu
-from workshop.lab.experiment import record
+from workshop.lab.experiment import record, recorded
 from workshop.lab.provenance import RESULTS
 
 RECORDED = "multi30k_recipe"
@@ -53,7 +52,7 @@ def of_recorded(direction: str, seed: int, split: str, decoding: str) -> dict[st
 
 def measured() -> dict[str, Any]:
     """All recorded runs on both of their test sets."""
-    runs = json.loads((RESULTS / f"{RECORDED}.json").read_text("utf-8"))["runs"]
+    runs = recorded(RECORDED)["runs"]
     return {
         "what": "BLEU, brevity penalty and length of translations by the length of their sources",
         "signature": bleu(["a"], ["a"]).signature,

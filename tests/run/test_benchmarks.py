@@ -95,12 +95,12 @@ def run(tmp_path, *options):
     command = [sys.executable, BENCHMARKS / "run.py", "--tiny", "--output", output, *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return json.loads(output.read_text("utf-8")), done.stdout, output
+    return json.loads(output.read_text("utf-8")), done.stdout
 
 
 @pytest.mark.deep
 def test_the_command_measures_the_peers_that_are_here(tmp_path):
-    result, printed, output = run(tmp_path, "--peers", "this", "torch", "marian", "joeynmt")
+    result, printed = run(tmp_path, "--peers", "this", "torch", "marian", "joeynmt")
     trainings = ["train, bucketed", "train, as they come"]
     assert all({"this", "torch", "marian"} <= set(result["tasks"][task]["peers"]) for task in trainings)
     assert not result["refused"]
@@ -123,23 +123,7 @@ def test_the_command_measures_the_peers_that_are_here(tmp_path):
         result["about"]["this"]["target_tokens"]
     }
     assert {"command", "commit", "device", "versions", "date", "seconds"} <= set(result)
-    assert "**Training, bucketed batches" in printed
-    again = subprocess.run(
-        [sys.executable, BENCHMARKS / "run.py", "--table", "--output", output],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert again.stdout == printed
-
-
-@pytest.mark.deep
-def test_the_gpu_mode_runs_dry(tmp_path):
-    result, printed, _ = run(tmp_path, "--gpu", "--device", "cpu", "--peers", "this-bf16", "torch-bf16")
-    assert set(result["shapes"]) == {"base", "big"}
-    for shape in result["shapes"].values():
-        assert 0 < shape["peers"]["this-bf16"]["fraction_of_measured_peak"] < 1
-    assert "TFLOP/s" in printed
+    assert "train, bucketed, target tokens/s; ratio to torch" in printed
 
 
 @pytest.mark.deep

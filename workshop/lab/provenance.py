@@ -56,11 +56,12 @@ def origin(command: str, packages: tuple[str, ...], **about: Any) -> dict[str, A
 
 
 def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
-    """Write `experiments/results/NAME.json`, readable and in a fixed order of keys."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `experiments/results/NAME.json`, readable, in a fixed order of keys, whole or not at all."""
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return part.replace(path)
 
 
 def seal(result: dict[str, Any]) -> dict[str, Any]:
