@@ -22,7 +22,6 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from benchmarks import worker
 from benchmarks.peers import BASES, PEERS
 from benchmarks.work import FULL, KINDS, TINY, Work, ratios
 from benchmarks.worker import PeerError, threads_of
+from workshop.lab.experiment import processes
 from workshop.lab.provenance import RESULTS, write_result
 from workshop.lab.provenance import provenance as recorded
 
@@ -40,21 +40,16 @@ BUSY = 1.5  # load average beside our own work from which the machine counts as 
 UNITS = {"train": "target tokens/s", "greedy": "tokens/s", "single": "sentences/s", "beam": "sentences/s"}
 
 Rates = dict[int, list[float]]  # number of threads → the rate of each round
+Workers = dict[str, ProcessPoolExecutor]  # the process of each peer
 Told = dict[str, dict[str, Any]]  # what every peer says of itself
 
 
-class Worker:
-    """The process of a peer."""
-
-    def __init__(self) -> None:
-        self.pool = ProcessPoolExecutor(1, get_context("spawn"))
-
-    def ask(self, do: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-        """The answer of a function of `worker.py`, called in the process. Raises PeerError."""
-        try:
-            return self.pool.submit(worker.answer, do, *arguments).result()
-        except BrokenProcessPool as error:
-            raise PeerError("the process ended without an answer") from error
+def ask(process: ProcessPoolExecutor, do: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """The answer of a function of `worker.py`, called in a peer's process. Raises PeerError."""
+    try:
+        return process.submit(worker.answer, do, *arguments).result()
+    except BrokenProcessPool as error:
+        raise PeerError("the process ended without an answer") from error
 
 
 def say(text: str) -> None:
@@ -76,28 +71,28 @@ class Bench:
         self.refused: dict[str, str] = {}
         self.loads: list[dict[str, Any]] = []
 
-    def start(self, kind: str, work: Work, names: list[str]) -> tuple[dict[str, Worker], Told]:
+    def start(self, kind: str, work: Work, names: list[str]) -> tuple[Workers, Told]:
         """Workers that are ready for the task, and what they said of themselves."""
         workers, told = {}, {}
         for name in names:
             if name in self.left_out or name in self.refused or (self.chosen and name not in self.chosen):
                 continue
-            workers[name] = Worker()
+            workers[name] = processes(1, None)
             try:
-                told[name] = workers[name].ask(worker.prepare, name, kind, work)
+                told[name] = ask(workers[name], worker.prepare, name, kind, work)
                 say(f"  {name} is ready, {told[name]['parameters']:,} parameters")
             except PeerError as error:
                 self.drop(name, error, workers)
         return workers, told
 
-    def drop(self, name: str, error: PeerError, workers: dict[str, Worker]) -> None:
+    def drop(self, name: str, error: PeerError, workers: Workers) -> None:
         """End a peer that goes no further: refused if it did other work, else left out."""
         wrong = str(error).startswith("WrongWorkError")
         (self.refused if wrong else self.left_out)[name] = str(error)
         say(f"  {name} is {'REFUSED' if wrong else 'left out'}: {error}")
-        workers.pop(name).pool.shutdown()
+        workers.pop(name).shutdown()
 
-    def measure(self, task: str, workers: dict[str, Worker], threads: tuple[int, ...]) -> dict[str, Rates]:
+    def measure(self, task: str, workers: Workers, threads: tuple[int, ...]) -> dict[str, Rates]:
         """The rate of every worker in every round, with each number of threads."""
         rates: dict[str, Rates] = {name: {number: [] for number in threads} for name in workers}
         for number in range(self.rounds):
@@ -108,7 +103,7 @@ class Bench:
                 try:
                     for count, values in rates[name].items():
                         time.sleep(PAUSE)
-                        answer = workers[name].ask(worker.measure, task, count)
+                        answer = ask(workers[name], worker.measure, task, count)
                         values.append(answer["amount"] / answer["seconds"])
                 except PeerError as error:
                     self.drop(name, error, workers)
@@ -118,13 +113,13 @@ class Bench:
             say(f"  {task}, round {number + 1} of {self.rounds}, load {self.loads[-1]['load']}: {shown}")
         return rates
 
-    def finish(self, workers: dict[str, Worker]) -> Told:
+    def finish(self, workers: Workers) -> Told:
         """The last words of every worker."""
         told = {}
         for name in list(workers):
             try:
-                told[name] = workers[name].ask(worker.end)
-                workers.pop(name).pool.shutdown()
+                told[name] = ask(workers[name], worker.end)
+                workers.pop(name).shutdown()
             except PeerError as error:
                 self.drop(name, error, workers)
         return told

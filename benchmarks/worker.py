@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers import PEERS, open_peer, version_of
+from benchmarks.peers import PEERS, open_peer
 from benchmarks.peers.this import model_config
 from benchmarks.work import (
     PAD,
@@ -24,6 +24,7 @@ from benchmarks.work import (
 )
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import peak_memory
+from workshop.lab.provenance import version_of
 
 THREADS = 2  # the most of every peer
 TASK: list[Any] = []  # of this process, once it is prepared
@@ -55,7 +56,7 @@ def prepare(name: str, kind: str, work: Work) -> dict[str, Any]:
     if PEERS[name].bf16 and not (work.tiny or torch.cpu.get_capabilities().get("avx512_bf16")):
         raise RuntimeError("this processor has no instructions for bf16")
     TASK.append((Training if kind == "train" else Decoding)(open_peer(name, work.shape), work))
-    return TASK[0].prepare() | {"version": version_of(name)}
+    return TASK[0].prepare() | {"version": version_of(PEERS[name].package)}
 
 
 def measure(task: str, threads: int) -> dict[str, float]:

@@ -115,16 +115,12 @@ def one_run(seed: int) -> dict[str, Any]:
     return run | ({"translations": [TOKENIZER.decode(h.tokens) for h in greedy]} if seed == 0 else {})
 
 
-def tree(model: Transformer) -> dict[str, Any]:
-    """One search in full."""
+def measured(seeds: int) -> dict[str, Any]:
+    """The record of so many seeds, and of one search."""
+    model = trained(0)
     number = telling_number(model)
     english, german = english_number(number), german_number(number)
     after = next_words(model, english, len(german.split()) + 4)
-    return {"seed": 0, "english": english, "german": german, "words": WORDS, "next": after}
-
-
-def measured(seeds: int) -> dict[str, Any]:
-    """The record of so many seeds, and of one search."""
     return {
         "what": "half-trained translators of number words decoded with several beams; one search in full",
         "data": f"number words, English to German: {LEARNED:,} pairs of train to learn, {SCORED} of val to score",
@@ -132,7 +128,7 @@ def measured(seeds: int) -> dict[str, Any]:
         "training": TRAINING,
         "sentences": SCORED,
         "runs": each(one_run, [(seed,) for seed in range(seeds)]),
-        "tree": tree(trained(0)),
+        "tree": {"seed": 0, "english": english, "german": german, "words": WORDS, "next": after},
     }
 
 

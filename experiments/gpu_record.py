@@ -21,22 +21,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from benchmarks.peers import open_peer
-from benchmarks.work import Work, training_batches, work_on_gpu
+from benchmarks.work import GPU, TINY, Work, training_batches
 from benchmarks.worker import Training
 from experiments import gpu_steps, multi30k
-from transformer_lib import BIG, TrainingConfig, Transformer, TransformerConfig, label_smoothing_loss
+from transformer_lib import BIG, TrainingConfig, Transformer, TransformerConfig, count_parameters, label_smoothing_loss
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
 from transformer_lib.training import adam, train
 from transformer_run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_run.update import Update
+from workshop.lab.gpu_peak import copy_gb_per_s, gpu_peak
 from workshop.lab.provenance import RESULTS, ROOT, provenance, seal, write_result
 
 RECORDS = RESULTS / "gpu_record"
@@ -130,7 +131,15 @@ def _kernels(device: str) -> list[str]:
 def steps(clock: Clock, save: Save) -> None:
     """What each saving brings to a step of the base model, larger batches, the big model, and the recipe's own."""
     work = gpu_steps.SMOKE if clock.smoke else gpu_steps.FULL
-    result: dict[str, Any] = gpu_steps.limits(clock.device, work) | {"forms": {}, "batches": []}
+    peak = gpu_peak(clock.device, 64 if clock.smoke else 8192)
+    result: dict[str, Any] = {
+        "model": asdict(work.config) | {"parameters": count_parameters(work.config)},
+        "sentence_tokens": gpu_steps.LENGTH,
+        "steps": {"not_timed": work.warm_up, "timed": work.steps},
+        "peak_tflops_bf16": {name: value and round(value, 4) for name, value in peak.items()},
+        "copy_gb_per_s": round(copy_gb_per_s((1 << 12) if clock.smoke else (1 << 29), clock.device), 1),
+        **{"forms": {}, "batches": []},
+    }
     for form in gpu_steps.FORMS:
         if not form.compile:
             result["forms"][form.name] = gpu_steps.measured(form, work, work.tokens, clock.device)
@@ -149,7 +158,7 @@ def steps(clock: Clock, save: Save) -> None:
 
 def peers(clock: Clock, save: Save, compiled: bool = False) -> None:
     """The same batches through this library, torch.nn.Transformer and Marian, under autocast in bf16."""
-    work = replace(work_on_gpu("base", tiny=clock.smoke), steps=1)
+    work = replace(TINY if clock.smoke else GPU, steps=1)
     result: dict[str, Any] = {"shape": vars(work.shape), "tokens_per_second": {}}
     result["target_tokens_of_a_batch"] = training_batches(work)[0].target_tokens
     for name in ("this", "torch", "marian"):
@@ -211,19 +220,13 @@ def run_multi30k(clock: Clock, save: Save) -> None:
     save(result)
 
 
-class Stage(NamedTuple):
-    """What is measured, and its share of the minutes."""
-
-    measure: Callable[[Clock, Save], None]
-    minutes: float
-
-
-STAGES = {
-    "check": Stage(check, 0.5),
-    "steps": Stage(steps, 0.75),
-    "peers": Stage(peers, 0.5),
-    "multi30k": Stage(run_multi30k, 4.25),
-    "compiled": Stage(compiled, 1.5),
+# What is measured, and its share of the minutes.
+STAGES: dict[str, tuple[Callable[[Clock, Save], None], float]] = {
+    "check": (check, 0.5),
+    "steps": (steps, 0.75),
+    "peers": (peers, 0.5),
+    "multi30k": (run_multi30k, 4.25),
+    "compiled": (compiled, 1.5),
 }
 
 
@@ -239,7 +242,7 @@ def run_stage(name: str, clock: Clock) -> None:
 
     if clock.smoke:  # compilation needs a C++ compiler, and minutes
         torch.compile = functools.partial(torch.compile, backend="eager")
-    STAGES[name].measure(clock, save)
+    STAGES[name][0](clock, save)
     save({}, complete=True)
 
 
@@ -267,8 +270,8 @@ def work_through(args: argparse.Namespace) -> None:
     """Run the stages that are not complete, each until its share ends."""
     started = time.monotonic()
     open_stages = [name for name in args.stages if not results(args.folder).get(name, {}).get("complete")]
-    planned = sum(STAGES[name].minutes for name in open_stages)
-    shares = {name: STAGES[name].minutes / planned * args.minutes * 60 for name in open_stages}
+    planned = sum(STAGES[name][1] for name in open_stages)
+    shares = {name: STAGES[name][1] / planned * args.minutes * 60 for name in open_stages}
     shares = {name: share - GRACE for name, share in shares.items()}
     for i, name in enumerate(open_stages):
         later = sum(shares[other] + GRACE for other in open_stages[i + 1 :])

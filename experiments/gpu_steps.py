@@ -9,18 +9,17 @@ import functools
 import statistics
 import sys
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
 
-from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
+from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, record_attention
 from transformer_lib.data import Batch, make_batch
 from transformer_lib.training import adam, train
 from transformer_run.update import Precision, Update
 from workshop.lab.cost import training_flops
-from workshop.lab.gpu_peak import copy_gb_per_s, gpu_peak
 
 LENGTH = 32  # tokens of a sentence on either side
 
@@ -116,16 +115,3 @@ def measured(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]
         result = {"tokens": tokens, "error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
     print(f"{form.name}, {tokens} tokens: {result}", file=sys.stderr, flush=True)
     return result
-
-
-def limits(device: str, work: Work) -> dict[str, Any]:
-    """What is measured, and the limits of the device."""
-    smoke = work is SMOKE
-    peak = gpu_peak(device, 64 if smoke else 8192)
-    return {
-        "model": asdict(work.config) | {"parameters": count_parameters(work.config)},
-        "sentence_tokens": LENGTH,
-        "steps": {"not_timed": work.warm_up, "timed": work.steps},
-        "peak_tflops_bf16": {name: value and round(value, 4) for name, value in peak.items()},
-        "copy_gb_per_s": round(copy_gb_per_s((1 << 12) if smoke else (1 << 29), device), 1),
-    }

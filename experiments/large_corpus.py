@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-import torch
 
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data.batches import Batch, batch_plan
@@ -35,6 +35,7 @@ LONGEST, CHUNK, FIRST = 250, 10_000, 50  # words of a sentence; pairs written at
 TRAINING = TrainingConfig(batch_tokens=25_000, seed=SEED)
 MODEL: dict[str, Any] = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 1, "d_k": 8, "d_v": 8}
 PROCESSES = (1, 2, 4)
+Part = Callable[[Path, int], dict[str, Any]]
 
 
 def write_text(folder: Path, pairs: int) -> None:
@@ -122,18 +123,10 @@ def epoch(folder: Path, _skip: int) -> dict[str, Any]:
     return {"batches": count, "target_tokens": tokens, "seconds": wall, "cpu_seconds": cpu, **memory()}
 
 
-def alone(part: Callable[[Path, int], dict[str, Any]], folder: Path, skip: int) -> dict[str, Any]:
-    """What a part says in this process, in one thread."""
-    torch.set_num_threads(1)
-    return part(folder, skip)
-
-
-def together(
-    part: Callable[[Path, int], dict[str, Any]], folder: Path, number: int = 1, skip: int = 0
-) -> list[dict[str, Any]]:
-    """What a part says in each of so many processes that run at the same time."""
-    with processes(number) as pool:
-        return list(pool.map(alone, [part] * number, [folder] * number, [skip] * number))
+def together(part: Part, folder: Path, number: int = 1, skip: int = 0) -> list[dict[str, Any]]:
+    """What a part says in each of so many processes that run at the same time, each with one thread."""
+    with patch.dict(os.environ, OMP_NUM_THREADS="1"), processes(number) as pool:
+        return list(pool.map(part, [folder] * number, [skip] * number))
 
 
 def measured(pairs: int) -> dict[str, Any]:

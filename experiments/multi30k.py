@@ -333,12 +333,6 @@ def _speed(tokens_per_second: float, flops: float, device: str, alone: bool) -> 
     return {"flops_per_target_token": round(flops), **found}
 
 
-def data_read(runs: Iterable[dict[str, Any]]) -> str:
-    """Which part of the corpus served what in these runs."""
-    tests = f"; {' and '.join(TESTS)} scored after training" if any("test" in run for run in runs) else ""
-    return f"multi30k task 1 raw: train to learn; val to watch, to stop and to choose alpha{tests}"
-
-
 def merged(recorded: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The runs of both, in order; a new one takes the place of a recorded one."""
     runs = {(r["direction"], r["seed"], tuple(r["changes"])): r for r in (*recorded, *new)}
@@ -415,9 +409,10 @@ def main() -> None:
     if before["config"] != about:
         raise ValueError(f"{path} holds runs of another configuration {args.config}; move it away first")
     runs = merged(before["runs"], done)
+    tests = f"; {' and '.join(TESTS)} scored after training" if any("test" in run for run in runs) else ""
     result = {
         "what": f"Multi30k, configuration {args.config}",
-        "data": data_read(runs),
+        "data": "multi30k task 1 raw: train to learn; val to watch, to stop and to choose alpha" + tests,
         "config": about,
         "headline": {} if args.validation_only else summary(runs),
         "runs": runs,

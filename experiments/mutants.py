@@ -28,6 +28,7 @@ SECONDS = 900.0  # for the tests of one file; a fault that makes them take longe
 ALL_SECONDS = 5400.0  # for all tests of the package
 LISTED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 JUDGES: dict[str, list[str]] = LISTED["judges"]
+REASONS = {(one["file"], one["before"], one["after"]): one["why"] for one in LISTED["equivalent"]}  # of equivalent ones
 QUICK, SLOW = "not slow and not deep", "not deep"
 # All of the package but the two files that plant faults themselves.
 ALL = ["paper", "run", "--deselect=tests/paper/test_defects.py", "--deselect=tests/run/test_mutants.py"]
@@ -64,7 +65,7 @@ def verdict(copy: Path, tests: list[str], marks: str, seconds: float) -> tuple[s
 def rings(mutant: Mutant) -> dict[str, tuple[list[str], str, float]]:
     """The tests that meet a mutant, the nearest first: which files, which marks, how many seconds."""
     own = {"own": (judges(mutant.file), QUICK, SECONDS)}
-    if told(mutant) in reasons():
+    if told(mutant) in REASONS:
         return own
     return own | {"quick": (ALL, QUICK, ALL_SECONDS), "slow": (judges(mutant.file), SLOW, ALL_SECONDS)}
 
@@ -119,7 +120,7 @@ def found_again(survivor: dict[str, Any]) -> Mutant:
 def judge_again(copy: Path, mutant: dict[str, Any]) -> dict[str, Any]:
     """The verdict now on a survivor that is not equivalent, or on one whose test is gone; the first stays on record."""
     survived = mutant["result"] == "survived"
-    if told(mutant) in reasons() if survived else exists(mutant["by"]):
+    if told(mutant) in REASONS if survived else exists(mutant["by"]):
         return mutant
     now = found_again(mutant)
     return judged(copy, now, rings(now)) | ({"at_first": "survived"} if survived else {})
@@ -143,17 +144,11 @@ def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
         raise SystemExit(f"{test} fails without a mutant too")
 
 
-def reasons() -> dict[tuple[Any, ...], str]:
-    """Why these mutants are equivalent."""
-    return {told(entry): entry["why"] for entry in LISTED["equivalent"]}
-
-
 def record(found: list[dict[str, Any]]) -> dict[str, Any]:
     """The mutants, with the reason beside each equivalent one, and how many ended how."""
-    whys = reasons()
     for mutant in found:
-        if mutant["result"] == "survived" and told(mutant) in whys:
-            mutant["equivalent"] = whys[told(mutant)]
+        if mutant["result"] == "survived" and told(mutant) in REASONS:
+            mutant["equivalent"] = REASONS[told(mutant)]
     first = [mutant for mutant in found if mutant.get("at_first", mutant["result"]) != "survived"]
     return {
         "planted": len(found),

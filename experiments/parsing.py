@@ -266,11 +266,9 @@ def main() -> None:
         if "test" in run["hypotheses"]:
             run["counted_right"] = counted_right(run["hypotheses"]["test"], right["test"])
         print(f"{run['trees']} trees, seed {run['seed']}: {run['scores']}")
-    by_size: dict[int, list[float]] = {}
-    for run in runs:
-        by_size.setdefault(run["trees"], []).append(run["scores"]["validation"]["evalb"]["f1"])
-    sizes = sorted(by_size)
-    f1 = [statistics.fmean(by_size[size]) for size in sizes]
+    found = [(run["trees"], run["scores"]["validation"]["evalb"]["f1"]) for run in runs]
+    sizes = sorted({size for size, _ in found})
+    f1 = [statistics.fmean(score for its, score in found if its == size) for size in sizes]
     record = {
         "what": "constituency parsing of section 6.3 on the treebank sample, learned from shares of its trees",
         "data": "articles whose number ends in 5 for validation, in 0 for the test; the others to learn from",

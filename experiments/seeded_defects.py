@@ -38,6 +38,8 @@ from workshop.lab.provenance import provenance, write_result
 from workshop.lab.small_model import SIZES, NumberWords
 
 HEALTHY_SEEDS = 5
+ONE = "import json, sys; from experiments.seeded_defects import one_run; "
+ONE += "print(json.dumps(one_run(int(sys.argv[1]), json.loads(sys.argv[2]))))"
 LIMIT, TRAINED_ON, SCORED_ON = 100_000, 8000, 300  # the numbers: below, how many to learn from, how many to score
 TRAINING: dict[str, Any] = {"num_steps": 320, "batch_tokens": 500, "accumulate": 2, "warmup_steps": 600}
 AVERAGED = [240, 260, 280, 300, 320]  # the steps whose weights are averaged
@@ -98,7 +100,7 @@ def run_copy(defect: Defect, seed: int) -> dict[str, Any]:
         copied(folder)
         if defect.file:
             plant(folder, defect.file, defect.right, defect.wrong)
-        command = [sys.executable, str(Path(__file__).resolve()), "--one", str(seed), json.dumps(dict(defect.model))]
+        command = [sys.executable, "-c", ONE, str(seed), json.dumps(dict(defect.model))]
         environment = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -121,11 +123,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="runs of each defect (default: 2)")
     parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
     parser.add_argument("--only", metavar="DEFECT", help="measure this one again; its entry gets its own provenance")
-    parser.add_argument("--one", nargs=2, metavar=("SEED", "CHANGES"), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.one:
-        print(json.dumps(one_run(int(args.one[0]), json.loads(args.one[1]))))
-        return
     started = time.monotonic()
     measured = [defect for defect in DEFECTS if defect.runs and args.only in (None, defect.name)]
     if not measured:

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from experiments.by_command import steps_of, train, validations
+from experiments.sentence_length import by_length
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
-from transformer_lib.evaluation import bleu
 from transformer_run.translator import PRETRAINED, Translator
 from workshop.lab.experiment import record, recorded
 from workshop.lab.provenance import provenance
@@ -32,7 +32,7 @@ LIMITS = ["--vocabulary-size", str(VOCABULARY), "--validate-every", "250", "--ke
 BEAM, ALPHAS = 4, (0.6, 1.0, 1.4, 1.8)  # the exponent is chosen on the validation set
 SHOWN = 100  # test sentences whose translations are written down
 FAILURES = 5  # of these, in the card
-BANDS = ((1, 5), (6, 8), (9, 12), (13, 99))  # words of the source sentence
+BANDS = (1, 6, 9, 13, 100)  # words of the source sentence, from each to the next
 LANGUAGES = {"de": "German", "en": "English"}
 
 
@@ -90,7 +90,8 @@ def ship(folder: Path, name: str, source: str, target: str) -> dict[str, Any]:
         }
         if split == "test":
             hypotheses = scores_of["packed, greedy"].hypotheses
-            result["test_by_length"] = by_length(pairs, hypotheses)
+            sources, references = map(list, zip(*pairs, strict=True))
+            result["test_by_length"] = by_length(sources, hypotheses, references, BANDS, str.split)
             result["examples"] = [
                 {"source": source, "reference": target, "hypothesis": hypothesis}
                 for (source, target), hypothesis in zip(pairs, hypotheses, strict=True)
@@ -118,16 +119,6 @@ def training_on_record(name: str) -> dict[str, Any]:
     keys = ("model", "training", "limits", "steps", "target_tokens_seen", "validation", "trained")
     packed = f"the integers of {before.get('bits', 8)} bits, recorded at commit {before['commit']}"
     return {"before_packing": packed} | {key: before[key] for key in keys}
-
-
-def by_length(pairs: list[tuple[str, str]], hypotheses: list[str]) -> list[dict[str, Any]]:
-    """BLEU of the sentences whose source has so many words."""
-    bands = []
-    for least, most in BANDS:
-        chosen = [i for i, (source, _) in enumerate(pairs) if least <= len(source.split()) <= most]
-        score = bleu([hypotheses[i] for i in chosen], [pairs[i][1] for i in chosen])
-        bands.append({"words": [least, most], "sentences": len(chosen), "bleu": round(score.score, 2)})
-    return bands
 
 
 def card(name: str, result: dict[str, Any]) -> str:

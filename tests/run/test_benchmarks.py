@@ -5,6 +5,7 @@ import math
 import statistics
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def test_the_batches_have_the_promised_sizes():
 
 
 def test_sentences_of_a_gpu_batch_are_of_like_length():
-    for batch in work.training_batches(work.work_on_gpu("base")):
+    for batch in work.training_batches(work.GPU):
         lengths = (batch.target_output != work.PAD).sum(1)
         assert lengths.max() - lengths.min() <= 4
         assert batch.target_tokens >= 25_000
@@ -72,7 +73,7 @@ def test_a_peer_whose_loss_does_not_fall_is_refused():
     torch.manual_seed(0)
     with pytest.raises(work.WrongWorkError, match="loss"):
         # Without dropout the loss of the same batch stays the same to the last digit.
-        Training(Idle(work.replace(work.TINY.shape, p_drop=0.0)), work.replace(work.TINY, batches=1)).prepare()
+        Training(Idle(replace(work.TINY.shape, p_drop=0.0)), replace(work.TINY, batches=1)).prepare()
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -65,17 +66,13 @@ def runs(
         until: of time.time(): no run begins later.
     """
     work = partial(_kept, folder, run, until), cases, cases.values()
-    if workers:
-        with processes(workers) as pool:
-            done = list(pool.map(*work))
-    else:
-        done = list(map(*work))
-    return [found for found in done if found is not None]
+    with processes(workers) if workers else nullcontext() as pool:
+        return [found for found in (pool.map if pool else map)(*work) if found is not None]
 
 
-def processes(number: int = 1) -> ProcessPoolExecutor:
-    """So many processes side by side, a fresh one for each task: its memory is its own."""
-    return ProcessPoolExecutor(number, get_context("spawn"), max_tasks_per_child=1)
+def processes(number: int = 1, tasks: int | None = 1) -> ProcessPoolExecutor:
+    """So many processes side by side, each for so many tasks, by default for one: its memory is its own."""
+    return ProcessPoolExecutor(number, get_context("spawn"), max_tasks_per_child=tasks)
 
 
 def _kept(

@@ -1,6 +1,5 @@
 """What a device could do at most, each found by trying, and the most memory that a process held."""
 
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -48,11 +47,8 @@ def peak_memory(device: str) -> dict[str, float]:
     """Most memory of this process so far, in GB of 10⁹ bytes; on a GPU, most memory of its tensors."""
     if device.startswith("cuda"):
         return {"peak_memory_gb": torch.cuda.max_memory_allocated() / 1e9}
-    if sys.platform == "win32":
+    status = Path("/proc/self/status")  # not getrusage, whose maximum a child takes over from its parent
+    if not status.exists():  # no Linux
         return {}
-    if sys.platform == "linux":  # getrusage's maximum outlives exec: a child would begin with that of its parent
-        fields = dict(line.split(":") for line in Path("/proc/self/status").read_text("utf-8").splitlines())
-        return {"peak_memory_gb": int(fields["VmHWM"].split()[0]) * 1024 / 1e9}
-    import resource
-
-    return {"peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9}  # bytes on a Mac
+    fields = dict(line.split(":") for line in status.read_text("utf-8").splitlines())
+    return {"peak_memory_gb": int(fields["VmHWM"].split()[0]) * 1024 / 1e9}

@@ -35,16 +35,17 @@ COMMIT = _commit()  # noted at the start, because the repository may change duri
 
 def provenance(seed: int, seconds: float) -> dict[str, Any]:
     """Command, seed, device, versions, date and duration of a run that ends."""
-    packages = ("torch", "numpy", "tokenizers", "sacrebleu")
-    versions = {"python": platform.python_version()}
-    versions |= {name: _version(name) for name in packages}
+    versions = {name: version_of(name) for name in ("torch", "numpy", "tokenizers", "sacrebleu")}
+    program = Path(sys.argv[0]).resolve()
+    name = program.relative_to(ROOT).as_posix() if program.is_relative_to(ROOT) else program.name
+    cpu = f"CPU, {os.cpu_count()} cores, {platform.machine()}"
     return {
-        "command": shlex.join(["python", *_relative(sys.argv)]),
+        "command": shlex.join(["python", name, *sys.argv[1:]]),
         "commit": COMMIT,
         "seed": seed,
-        "device": _device(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else cpu,
         "threads": torch.get_num_threads(),
-        "versions": versions,
+        "versions": {"python": platform.python_version()} | versions,
         "date": _today(),
         "seconds": round(seconds, 1),
     }
@@ -75,19 +76,9 @@ def _today() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of a package, or that it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:  # the environment of the benchmarks lacks some
         return "not installed"
-
-
-def _relative(arguments: list[str]) -> list[str]:
-    program = Path(arguments[0]).resolve()
-    return [program.relative_to(ROOT).as_posix() if program.is_relative_to(ROOT) else program.name, *arguments[1:]]
-
-
-def _device() -> str:
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return f"CPU, {os.cpu_count()} cores, {platform.machine()}"
