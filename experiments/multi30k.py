@@ -419,9 +419,9 @@ def main() -> None:
         **provenance(args.seeds[0], time.monotonic() - started),
     }
     write_result(name, result, results)
-    (results / name).mkdir(exist_ok=True)
     for run_name, splits in hypotheses.items():
         for (split, hows), how in product(splits.items(), ("greedy", "beam")):
+            (results / name).mkdir(exist_ok=True)
             text = "".join(f"{line}\n" for line in hows[how])
             (results / name / f"{run_name}.{split}.{how}.txt").write_text(text, encoding="utf-8")
     print(json.dumps(result["headline"], indent=1))
