@@ -47,8 +47,11 @@ def tuned(pairs: int, seed: int, rate_factor: float) -> dict[str, Any]:
         files = write_pairs(folder, "train", train[:pairs]), write_pairs(folder, "val", val[:200])
         arguments = ["--from", BASE, "--data", *files[0], "--validation", *files[1]]
         said = io.StringIO()
-        with contextlib.redirect_stderr(said):
-            by_command.train(folder / "run", *arguments, "--training", f"seed={seed}", f"rate_factor={rate_factor}")
+        try:
+            with contextlib.redirect_stderr(said):
+                by_command.train(folder / "run", *arguments, "--training", f"seed={seed}", f"rate_factor={rate_factor}")
+        finally:
+            print(said.getvalue())
         translator = Translator.load(folder / "run")
         lacking = [line for line in said.getvalue().splitlines() if "vocabulary lacks" in line]
         about = {"seed": seed, "rate_factor": rate_factor, "weights": translator.weights}
