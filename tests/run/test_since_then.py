@@ -166,6 +166,16 @@ def test_in_a_decoder_alone_no_position_sees_a_later_one(names):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["rotary", "all of today"])
+def test_a_variant_is_trained_and_scored_as_recorded(name):
+    words, [recorded, *_] = since_then.number_words(), json.loads(RECORD.read_text("utf-8"))["runs"][name]
+    few = words._replace(scored=words.scored[:5])
+    found = since_then.one_run(since_then.VARIANTS[name], 0, few, since_then.TRAINING | {"num_steps": 2})
+    assert found.keys() == recorded.keys()
+    assert found["parameters"] == recorded["parameters"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("runs", [2, 3, 5, 10])
 def test_an_interval_covers_the_truth_19_times_in_20(runs):
     draws = torch.randn(20_000, runs).tolist()
