@@ -35,7 +35,7 @@ PEERS = {
         ALL,
         "`training.train`, its fused `adam`, `greedy_decode` and `beam_search` as they are",
     ),
-    "this-bf16": Entry("this", "executable-transformer", ("train",), '`TrainingConfig(precision="bf16")`', bf16=True),
+    "this-bf16": Entry("this", "executable-transformer", ("train",), '`Update(model, "bf16")`', bf16=True),
     "torch": Entry(
         "torch_nn",
         "torch",

@@ -1,6 +1,10 @@
-"""Answers in forms that no chapter shows: a pool of them (answers.toml), and the solutions' own in other types."""
+"""Answers in forms that no chapter shows: pools of them, and the solutions' own in other types and wrappings.
+
+In answers.toml stand right and wrong ones, each with its points; in right_answers.toml right ones alone.
+"""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +16,18 @@ from workshop.course.exercises import Exercise
 # Label → answers, each with the points that it must earn, in the notebook and where it is graded; what calls ready-made
 # parts earns nothing there: it is `refused`.
 POOL: dict[str, list[dict[str, Any]]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+# Label → right answers: whole cells, or what stands in the function that the exercise asks for.
+RIGHT: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("right_answers.toml").read_text("utf-8"))
+LIBRARIES = """import collections, fractions, functools, itertools, math, operator, re, statistics
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+"""
 # What these answers are asked to change, they may.
 CHANGES_ITS_ARGUMENTS = {"ex-heads-bug", "ex-heads-same", "ex-embeddings-bug", "ex-self-gates", "ex-training-write"}
+# What is asked for has a gradient.
+NEEDS_GRADIENTS = {"ex-first-bug", "ex-masks-fool"}
 
 NUMBERS = """
 def _of_another_type(value, kind):
@@ -57,6 +71,20 @@ KINDS = {
     "in float32": "lambda x: x if x.dtype.is_floating_point is False else x.float()",
     "as arrays": "lambda x: x.detach().numpy()",
     "as parameters": "lambda x: x.detach().requires_grad_() if x.dtype.is_floating_point else x",
+}
+# What else than a plain function can be called like it.
+CALLABLES = {
+    "an object": "type('Mine', (), {'__call__': staticmethod(lambda *given: FUNCTION(*given))})()",
+    "a module": "type('Mine', (__import__('torch').nn.Module,), {'forward': lambda self, *given: FUNCTION(*given)})()",
+    "a bound method": "__import__('types').MethodType(lambda self, *given: FUNCTION(*given), [])",
+    "a part of a function": "__import__('functools').partial(lambda given, *more: FUNCTION(*more), None)",
+    "decorated": "__import__('functools').wraps(FUNCTION)(lambda *given, **named: FUNCTION(*given, **named))",
+    "dispatched": "__import__('functools').singledispatch(FUNCTION)",
+    "called by names": (
+        "lambda *given: FUNCTION(**dict(zip(__import__('inspect').signature(FUNCTION).parameters, given)))"
+    ),
+    "in inference mode": "__import__('torch').inference_mode()(FUNCTION)",
+    "with gradients": "__import__('torch').enable_grad()(FUNCTION)",
 }
 # Computes, and then spoils whatever it was given.
 SPOILS = """
@@ -118,6 +146,26 @@ def other_types(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[st
         yield what, f"{solution}\n\n\n" + changed(data, f"({kind})({{}})")
     for what, kind in KINDS.items() if functions else ():
         yield f"results {what}", f"{solution}\n{RESULTS}" + changed(functions, f"_with_other_results({{}}, {kind})")
+
+
+def filled_in(exercise: Exercise, code: str) -> str:
+    """A cell of RIGHT: the code itself if it binds what is asked, or else a function that has it inside."""
+    function = ast.parse(exercise.cells["answer"]).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    if not re.search(rf"^((def|class) )?{function.name}\b", code, re.MULTILINE):
+        *before, last = ast.parse(code).body
+        function.body = [*before, ast.Return(last.value) if isinstance(last, ast.Expr) else last]
+        code = ast.unparse(function)
+    return f"{LIBRARIES}\n\n{code}"
+
+
+def other_callables(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The solution with other things to call than its functions: what they are, and the code."""
+    functions = [name for name in sorted(asked(exercise)) if callable(values.get(name))]
+    for what, call in CALLABLES.items() if functions else ():
+        wrapped = (f"{name} = (lambda FUNCTION: {call})({name})\n" for name in functions)
+        if what != "in inference mode" or exercise.label not in NEEDS_GRADIENTS:
+            yield what, f"{as_computed(exercise, values)}\n\n\n" + "".join(wrapped)
 
 
 def spoiling(exercise: Exercise, values: dict[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 Each answer is judged twice: in one process, as a notebook and Otter do, and across the wall, as `make grade` does. They
 are the solutions and typical mistakes of the chapters, a pool of right and wrong answers in forms that no chapter shows
-(answers.toml), and the solutions in other types.
+(answers.toml, right_answers.toml), and the solutions in other types and wrappings.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import CHANGES_ITS_ARGUMENTS, POOL, other_types, spoiling
+from answers import CHANGES_ITS_ARGUMENTS, POOL, RIGHT, filled_in, other_callables, other_types, spoiling
 
 from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import asked
@@ -19,7 +19,7 @@ from workshop.course.grading.checker import Chapter, Run
 from workshop.course.grading.exercise_parts import told
 from workshop.course.grading.sandbox import WITHOUT, Limits, missing
 from workshop.course.make_assignments import chapters
-from workshop.course.try_exercises import Mark, mark, prepared, run, trials
+from workshop.course.try_exercises import Mark, end, mark, prepared, run, trials
 from workshop.site.address import configured
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # a notebook prints warnings, and goes on
@@ -43,11 +43,15 @@ def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str,
     yield from trials(one)
     for answer in POOL.get(one.label, []):
         yield answer["code"], answer["code"], answer["earns"]
+    for code in RIGHT.get(one.label, []):
+        yield code, filled_in(one, code), one.points
     values = dict(names)
     run(one.cells["solution"], values)
     for what, source in other_types(one, values):
         if not run(source, dict(names)):  # not all have such a form
             yield what, source, one.points if one.kind == "predict" else None
+    for what, source in other_callables(one, values):
+        yield what, source, one.points
     if one.label not in CHANGES_ITS_ARGUMENTS and any(callable(values.get(name)) for name in asked(one)):
         yield "spoils its arguments", spoiling(one, values), one.points
 
@@ -85,7 +89,10 @@ def across_the_wall(name: str, tried: list[tuple[Exercise, str, str]], fonts: Pa
             cells.append(of[f"{one.label}-{part}"])
             keys.append((one.label, what, part))
     limits = Limits(notebook_seconds=3600, cell_seconds=120)
-    outputs = Run(cells, Chapter(cells), limits, fonts).whole()
+    chapter = Chapter(cells)
+    outputs = Run(cells, chapter, limits, fonts).whole()
+    for space in chapter.spaces.values():
+        end(space)
     failed = [any(output["output_type"] == "error" for output in found) for found in outputs]
     parts = {key: not bad for key, bad in zip(keys, failed, strict=True) if key}
     return {(label, what): (parts[label, what, "check"], parts[label, what, "hidden"]) for label, what, _ in parts}
@@ -113,5 +120,5 @@ def test_what_the_notebook_calls_right_the_grader_calls_right(
 
 def test_every_exercise_has_answers_in_the_pool() -> None:
     labels = [one.label for _, _, exercises in CHAPTERS.values() for one in exercises if one.is_graded_by_machine]
-    assert set(POOL) <= set(labels), "an answer to no exercise"
+    assert {*POOL, *RIGHT} <= {*labels}, "an answer to no exercise"
     assert [label for label in labels if label not in POOL] == []

@@ -1,5 +1,6 @@
 """Exercises read from their chapters: what a page must not lack, the cells that an exercise stands on, the marks."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -7,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from workshop.course import assignment_papers
+from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import bound, needed_cells, plain_python, read
 from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
 from workshop.course.make_assignments import chapters
 from workshop.course.try_exercises import mark, trials, try_page
 from workshop.site import teaching_plan
+from workshop.site.address import configured
 from workshop.site.book_index import Page, read_page
 from workshop.site.myst_blocks import PageError
 
@@ -198,6 +201,16 @@ def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers(
     assert "1 point for the check" in text
     assert not re.search(r"\b1 (points|exercises)\b", text)
     assert " in the book): " in text
+    first = assignment(page, plain, configured(ROOT)).cells[0].source
+    assert "chatbot" in first, "what a course must settle is named where a student begins"
+
+
+def test_an_error_that_counts_for_the_student_is_said_in_the_hidden_check_too() -> None:
+    for one in (one for _, _, exercises in chapters().values() for one in exercises if one.is_graded_by_machine):
+        tree = ast.parse(one.cells["hidden-check"])
+        assert "suppress" not in ast.unparse(tree), one.label
+        for handler in (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)):
+            assert "print(" in ast.unparse(handler), one.label
 
 
 def test_the_weeks_of_a_course_have_their_minutes() -> None:

@@ -207,6 +207,17 @@ def test_of_several_files_some_are_taken(tmp_path: Path, names: list[str], taken
     assert [line.partition(":")[0] for line in lines] == told
 
 
+def test_of_two_files_with_one_date_none_is_called_newer(tmp_path: Path) -> None:
+    for name in ("ada.ipynb", "ada_attention.ipynb"):
+        put(tmp_path, name)
+        os.utime(tmp_path / name, (1, 1))  # as after an upload
+    (found,), (line,) = find(tmp_path, CHAPTERS)
+    assert found.file.name == "ada_attention.ipynb"
+    assert line.startswith("ada.ipynb: ")
+    assert "newer" not in line
+    assert "name" in line
+
+
 def test_what_was_handed_out_counts_less_than_what_is_filled_in(tmp_path: Path) -> None:
     put(tmp_path, "ada/attention.ipynb")
     given = texts(tmp_path / "ada" / "attention.ipynb")

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from browser import SITE, axe_findings, opened, recorded, visited
+from browser import SITE, TRANSITIONS, axe_findings, opened, recorded, visited
 from playwright.sync_api import BrowserContext, Page
 
 from workshop.site import record_hundred
@@ -16,6 +16,24 @@ from workshop.site import record_hundred
 pytestmark = pytest.mark.slow
 
 SCREENS = [(1280, 800), (390, 844)]
+OUTSIDE = """() => {
+  const card = document.querySelector('.first-numbers');
+  const edge = card.getBoundingClientRect().right;
+  const found = [];
+  for (const head of card.querySelectorAll('[name=first-head]')) {
+    head.click();
+    for (let number = 0; number < 100; number += 1) {
+      card.querySelector('#first-text').value = number;
+      card.querySelector('form').requestSubmit();
+      dispatchEvent(new Event('beforeprint')); // all words at once
+      const words = [...card.querySelectorAll('.first-looks :is(b, button, li)')];
+      if (words.some((word) => word.getBoundingClientRect().right > edge || word.scrollWidth > word.clientWidth + 1)) {
+        found.push(number);
+      }
+    }
+  }
+  return found;
+}"""
 FIELD, GERMAN, LINES = "#first-text", ".first-written", ".first-lines"
 # Whether a part lies on the first screen, whole.
 ON_SCREEN = """selector => {
@@ -119,6 +137,7 @@ def test_however_a_number_is_typed_it_is_read(front: Page, text: str, number: in
     [
         ("", "no number yet"), ("hello", "Try forty-seven"), ("fourty", "Did you mean forty?"),
         ("seven forty", "Did you mean forty seven?"), ("twelve hundred", "one thousand two hundred"),
+        ("seventeen eighty-nine", "mean one thousand seven hundred eighty nine?"), ("twenty ten", "two thousand ten?"),
         ("-5", "below zero"), ("4.7", "one whole number"), ("1000000", "0 to 999,999"), ("two million", "0 to 999,999"),
     ],
 )  # fmt: skip
@@ -135,6 +154,13 @@ def test_every_recorded_number_answers_at_once(front: Page) -> None:
     assert [file for file in files if "onnx" in file] == []
 
 
+@pytest.mark.parametrize("width", [320, 390])
+def test_no_number_leaves_its_card_on_a_phone(page: Page, origins: dict[str, str], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(f"{origins['file']}book/index.html")
+    assert page.evaluate(OUTSIDE) == []
+
+
 def test_a_number_is_answered_while_it_is_typed_and_a_half_word_is_no_fault(front: Page) -> None:
     front.fill(FIELD, "eighty th")
     front.wait_for_timeout(600)
@@ -143,6 +169,9 @@ def test_a_number_is_answered_while_it_is_typed_and_a_half_word_is_no_fault(fron
     says(front, "drei und achtzig")
     typed(front, "hello")
     assert "no English number word" in front.inner_text("#first-problem")
+    says(front, "…")
+    typed(front, "47")
+    says(front, "sieben und vierzig")
 
 
 def test_it_steps_back_and_forth_by_keyboard(front: Page) -> None:
@@ -242,6 +271,16 @@ def test_writing_grows_beside_learning(twenty: Page) -> None:
     assert twenty.locator(".pair-right:not(.pair-open)").count() == 0
 
 
+def test_the_last_drawing_has_a_gpt_and_the_model_of_2017(twenty: Page) -> None:
+    shown = "part => getComputedStyle(document.querySelector(`#zoom-after .model-${part}`)).opacity"
+    for checked, opacity in (False, "1"), (True, "0"), (False, "1"):
+        twenty.set_checked(".after-box", checked)
+        twenty.evaluate(TRANSITIONS)
+        assert twenty.evaluate(shown, "gpt") == opacity
+        assert twenty.evaluate(shown, "2017") == str(1 - int(opacity))
+        assert ("no memory" in twenty.inner_text(".after-status")) != checked
+
+
 def test_the_twenty_minutes_hold_without_scripts(context: BrowserContext, page: Page, origins: dict[str, str]) -> None:
     context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
     page.goto(origins["http"] + "book/twenty_minutes.html", wait_until="load")
@@ -253,6 +292,7 @@ def test_the_twenty_minutes_hold_without_scripts(context: BrowserContext, page: 
     assert page.locator(".pair-right:visible").count() == 4
     assert page.locator(".places-off:visible").count() == 5
     assert page.locator("svg.drawing:visible").count() == 7
+    assert page.locator(".after:visible").count() == 0
 
 
 @pytest.mark.parametrize("name", ["index", "twenty_minutes"])
@@ -262,6 +302,8 @@ def test_axe_finds_nothing_while_it_is_used(page: Page, origins: dict[str, str],
     page.set_viewport_size({"width": 390, "height": 844})
     opened(page, f"{origins['file']}book/{name}.html", theme)
     typed(page, "seven forty")
+    assert axe_findings(page, ".first-numbers") == []
+    typed(page, "seventy-four")
     page.click(".first-step")
     page.click(".first-rows button")
     assert axe_findings(page, ".first-numbers") == []

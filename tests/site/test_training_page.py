@@ -126,6 +126,7 @@ def test_it_goes_and_stops_and_starts_again_by_keyboard(context: BrowserContext,
         page.focus(".live-again")
         page.keyboard.press("Enter")
         page.wait_for_function(f"{STEP} === 0")
+        assert page.locator(".live-cross table").count() == 0, "nobody has looked at anything yet"
         losses = []
         for button in (None, ".live-again", ".live-seed"):
             if button:

@@ -28,7 +28,8 @@ INTRODUCTION = """\
 
 Fill in the answer cells, and run the check below each: it says what it finds. A check gives half of the points of its
 exercise; the other half is for checks that the grader runs. Add cells where you like. Leave the checks as they are:
-grading puts the original ones back. Before you hand in, restart the kernel and run all cells."""
+grading puts the original ones back. Before you hand in, restart the kernel and run all cells. Whether you may work
+together, read the chapter's folded solutions or ask a chatbot, your course says."""
 WRITTEN_STARTER = "*Write your answer here.*"
 CHECK = """\
 {definitions}

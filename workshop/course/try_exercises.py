@@ -82,10 +82,15 @@ def prepared(page: Page, plain: Plain, exercise: Exercise) -> Iterator[dict[str,
             raise SystemExit(f"a cell that the exercise stands on failed: {error}\n{source[:500]}")
     try:
         yield names
-    finally:  # also when whoever asked for one exercise asks for no more
-        for value in names.values():
-            if isinstance(value, tempfile.TemporaryDirectory):
-                value.cleanup()  # it would go when the notebook ends
+    finally:
+        end(names)
+
+
+def end(names: dict[str, Any]) -> None:
+    """What the end of a notebook does: the folders that its cells made go."""
+    for value in names.values():
+        if isinstance(value, tempfile.TemporaryDirectory):
+            value.cleanup()
 
 
 def trials(exercise: Exercise) -> list[tuple[str, str, int]]:

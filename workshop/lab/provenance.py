@@ -35,17 +35,16 @@ COMMIT = _commit()  # noted at the start, because the repository may change duri
 
 def provenance(seed: int, seconds: float) -> dict[str, Any]:
     """Command, seed, device, versions, date and duration of a run that ends."""
-    versions = {name: version_of(name) for name in ("torch", "numpy", "tokenizers", "sacrebleu")}
-    program = Path(sys.argv[0]).resolve()
-    name = program.relative_to(ROOT).as_posix() if program.is_relative_to(ROOT) else program.name
-    cpu = f"CPU, {os.cpu_count()} cores, {platform.machine()}"
+    packages = ("torch", "numpy", "tokenizers", "sacrebleu")
+    versions = {"python": platform.python_version()}
+    versions |= {name: version_of(name) for name in packages}
     return {
-        "command": shlex.join(["python", name, *sys.argv[1:]]),
+        "command": shlex.join(["python", _program(), *sys.argv[1:]]),
         "commit": COMMIT,
         "seed": seed,
-        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else cpu,
+        "device": _device(),
         "threads": torch.get_num_threads(),
-        "versions": {"python": platform.python_version()} | versions,
+        "versions": versions,
         "date": _today(),
         "seconds": round(seconds, 1),
     }
@@ -82,3 +81,14 @@ def version_of(package: str) -> str:
         return version(package)
     except PackageNotFoundError:  # the environment of the benchmarks lacks some
         return "not installed"
+
+
+def _program() -> str:
+    path = Path(sys.argv[0]).resolve()
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
+
+
+def _device() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"CPU, {os.cpu_count()} cores, {platform.machine()}"

@@ -22,6 +22,7 @@ PLACES: dict[str, Any] = {
     "head-by-hand": book_stops.HEAD,
     "places-of-words": book_stops.PLACES,
     "learning-and-writing": book_stops.WRITING,
+    "what-gpt-keeps": book_stops.KEEPS,
 }
 
 

@@ -1,4 +1,5 @@
-"""What the twenty minutes let their readers touch: one head by hand, the places of words, learning beside writing.
+"""What the twenty minutes let their readers touch: one head by hand, the places of words, learning beside writing,
+what a GPT keeps.
 
 Each place stands in the page in its last state, which is all that readers without scripts, and paper, get.
 """
@@ -93,6 +94,11 @@ def writing_html(_static: str) -> str:
     return template.substitute(rows="\n".join(rows))
 
 
+def keeps_html(_static: str) -> str:
+    """The switch below the last drawing, which has both models in it."""
+    return (FOLDER / "what_gpt_keeps.html").read_text("utf-8")
+
+
 def stop(write: Callable[[str], str], name: str, script: str) -> Stop:
     return Stop(write, ("live.css", "stops.css", script), (FOLDER / f"{name}.html", PATH))
 
@@ -100,3 +106,4 @@ def stop(write: Callable[[str], str], name: str, script: str) -> Stop:
 HEAD = stop(head_html, "head_by_hand", "head_by_hand.js")
 PLACES = stop(places_html, "places_of_words", "places_of_words.js")
 WRITING = stop(writing_html, "learning_and_writing", "learning_and_writing.js")
+KEEPS = stop(keeps_html, "what_gpt_keeps", "what_gpt_keeps.js")

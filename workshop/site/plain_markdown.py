@@ -32,6 +32,7 @@ LIVE = {
     "head-by-hand": "Turn the query of one head",
     "learning-and-writing": "Step through learning and writing",
     "places-of-words": "Switch the places of words off",
+    "what-gpt-keeps": "Switch between a GPT and the model of 2017",
     "live-stepper": "Step through the forward pass",
     "live-training": "Train the model",
     "live-translator": "Open the translator",

@@ -137,7 +137,9 @@
     } catch (error) {
       if (isFinished) {
         say(error.message);
-        [find(".first-load").hidden, place.dataset.number] = [true, ""]; // of a number before this one
+        stop();
+        [find(".first-load").hidden, place.dataset.number, output.textContent] = [true, "", "…"]; // of a number before
+        place.classList.add("first-unknown");
         input.select();
       }
       return null;

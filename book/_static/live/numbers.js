@@ -77,6 +77,17 @@ globalThis.LiveTranslator ??= {};
     return `“${word}” is no English number word. ${meant ? `Did you mean ${meant}?` : "Try forty-seven, or 47."}`;
   }
 
+  /** "seventeen eighty nine", as years are said: in the words of the models; nothing for words of another form. */
+  function asYear(words) {
+    for (let number = 1010; number < 10_000; number += 1) {
+      const [century, year] = [Math.floor(number / 100), number % 100];
+      if (year > 9 && `${englishNumber(century)} ${englishNumber(year)}` === words.join(" ")) {
+        return englishNumber(number);
+      }
+    }
+    return null;
+  }
+
   /** The number that a text names, in digits or in words; an Error that a reader can act on if it names none. */
   function readNumber(text) {
     if (/^\s*[-−–]\s*\d|^\s*minus\b/i.test(text)) {
@@ -100,7 +111,7 @@ globalThis.LiveTranslator ??= {};
     }
     const proper = englishNumber(thousands + rest);
     if (proper !== words.join(" ")) {
-      throw new RangeError(`“${words.join(" ")}” is not how the model learned its numbers. Did you mean ${proper}?`);
+      throw new RangeError(`“${words.join(" ")}” is not how the model learned its numbers. Did you mean ${asYear(words) ?? proper}?`);
     }
     return thousands + rest;
   }

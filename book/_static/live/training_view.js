@@ -65,10 +65,12 @@ globalThis.LiveTranslator ??= {};
       .querySelector(".live-written")
       .replaceChildren(`${text} → `, element("b", { textContent: written, lang: "de" }), ` (${verdict})`);
     LiveTranslator.drawNumbers(column.querySelector(".live-numbers"), model.isRight, task.withheld, task.numbers);
+    const maps = column.querySelector(".live-cross");
     if (model.cross) {
       const label = (id) => task.vocabulary[id];
-      const maps = column.querySelector(".live-cross");
       LiveTranslator.drawMaps(maps, model.attention(row), target.map(label), source.map(label));
+    } else {
+      maps.replaceChildren(); // before the first step nobody has looked at anything
     }
   }
 
