@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,10 +34,14 @@ from benchmarks.worker import Training
 from experiments import gpu_steps, multi30k
 from transformer_lib import BIG, TrainingConfig, Transformer, TransformerConfig, count_parameters, label_smoothing_loss
 from transformer_lib.data import load_pairs
+from transformer_lib.data.tokenizers import train_tokenizer
 from transformer_lib.evaluation import bleu
-from transformer_lib.training import adam, train
+from transformer_lib.training import StepRecord, adam, epochs, train
 from transformer_run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_run.translation import translate
+from transformer_run.translator import Translator
 from transformer_run.update import Update
+from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import copy_gb_per_s, gpu_peak
 from workshop.lab.provenance import RESULTS, ROOT, provenance, seal, write_result
 
@@ -220,12 +225,72 @@ def run_multi30k(clock: Clock, save: Save) -> None:
     save(result)
 
 
+def decode(clock: Clock, save: Save) -> None:
+    """Sentences a second, greedily and with a beam, with 1, 64 and 512 sentences side by side."""
+    folders = list((clock.folder / "multi30k").glob("*/en-de.seed0/checkpoints"))
+    name = "the run of Multi30k" if folders else "tatoeba_en_de"
+    translator = Translator.load(folders[0].parent if folders else name, clock.device, "latest")
+    tokenizers = (translator.source_tokenizer, translator.target_tokenizer)
+    sources = [text for text, _ in load_pairs("multi30k", "test_2016_flickr", "en", "de")]
+    result: dict[str, Any] = {"translator": name, "sentences_per_second": {}}
+    for beam_size, batch_size in product((1, 4), (1, 64, 512)):
+        some = sources[: 4 if clock.smoke else 50 if batch_size == 1 else 1000]
+        how = (*tokenizers, batch_size, beam_size)
+        translate(translator.model, some[:batch_size], *how)
+        started = time.perf_counter()
+        translate(translator.model, some, *how)
+        speed = len(some) / (time.perf_counter() - started)
+        result["sentences_per_second"][f"beam {beam_size}, {batch_size} side by side"] = round(speed, 1)
+        save(result)
+
+
+def base(clock: Clock, save: Save) -> None:
+    """The paper's base model and batches on Tatoeba, for as many updates as the share has room for."""
+    pairs = load_pairs("tatoeba", "train", "en", "de")[: 2000 if clock.smoke else None]
+    size = 500 if clock.smoke else 32_000  # pieces; these texts have not enough for 37,000
+    tokenizer = train_tokenizer("bpe", (side for pair in pairs for side in pair), None, size)
+    ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
+    work = gpu_steps.SMOKE if clock.smoke else gpu_steps.FULL
+    config = replace(work.config, vocabulary_size=len(tokenizer))
+    settings = TrainingConfig(num_steps=6, batch_tokens=500) if clock.smoke else TrainingConfig(num_steps=2000)
+    torch.manual_seed(0)
+    model = Transformer(config).to(clock.device)
+    about = {"vocabulary_size": len(tokenizer), "batch_tokens": settings.batch_tokens, "pairs": len(pairs)}
+    batches, update, records = epochs(ids, config, settings), Update(model, "bf16"), []
+    for record in train(model, adam(model, settings), batches, settings, update=update):
+        records.append(record)
+        if record.step_num % (2 if clock.smoke else 50) == 0 or clock.seconds_left < 2:
+            save(about | _curve(records, config))
+        if clock.seconds_left < 2:
+            break
+
+
+def _curve(records: list[StepRecord], config: TransformerConfig) -> dict[str, Any]:
+    """The loss over the updates, and what 100,000 updates take at the speed of the later half."""
+    later, shown = records[len(records) // 2 :], records[:: max(1, len(records) // 40)]
+    seconds = statistics.median(record.seconds for record in later)
+    speed = sum(record.target_tokens for record in later) / sum(record.seconds for record in later)
+    return {
+        "updates": len(records),
+        "seconds_in_steps": round(sum(record.seconds for record in records), 1),
+        "first_step_seconds": round(records[0].seconds, 1),
+        "seconds_per_step": round(seconds, 4),
+        "tokens_per_second": round(speed),
+        "tflops_at_30_tokens": round(speed * training_flops(config, [30], [30]) / 30 / 1e12, 4),
+        "hours_of_100000_steps_reckoned": round(100_000 * seconds / 3600, 2),
+        "step_num": [record.step_num for record in shown],
+        "loss_nats_per_token": [round(record.loss_nats_per_token, 3) for record in shown],
+    }
+
+
 # What is measured, and its share of the minutes.
 STAGES: dict[str, tuple[Callable[[Clock, Save], None], float]] = {
     "check": (check, 0.5),
     "steps": (steps, 0.75),
     "peers": (peers, 0.5),
     "multi30k": (run_multi30k, 4.25),
+    "decode": (decode, 0.25),
+    "base": (base, 0.75),
     "compiled": (compiled, 1.5),
 }
 
@@ -278,15 +343,8 @@ def work_through(args: argparse.Namespace) -> None:
         seconds = args.minutes * 60 - GRACE - later - (time.monotonic() - started)
         seconds = seconds if name == "multi30k" or args.minutes < planned / 2 else min(seconds, 2 * shares[name])
         command = [sys.executable, "-m", "experiments.gpu_record", "--run", name]
-        command += [
-            "--ends",
-            str(time.time() + seconds),
-            "--device",
-            args.device,
-            "--folder",
-            str(args.folder),
-            *(["--smoke"] if args.smoke else []),
-        ]
+        command += ["--ends", str(time.time() + seconds), "--device", args.device]
+        command += ["--folder", str(args.folder), *(["--smoke"] if args.smoke else [])]
         began = time.monotonic()
         status = run_within(command, seconds)
         how = "killed at the end of its share" if status is None else "done" if status == 0 else f"failed, {status}"

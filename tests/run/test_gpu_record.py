@@ -49,6 +49,7 @@ def test_every_stage_runs_and_is_not_run_again(tmp_path):
     for name in ("peers", "compiled"):
         assert all("median" in found for found in stages[name]["tokens_per_second"].values())
     assert stages["multi30k"]["share_of_the_steps"] == 1
+    assert stages["base"]["updates"] == 6
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert "done" not in again.stdout
 
