@@ -24,7 +24,7 @@ from .update import Precision
 
 FOLDER_FIRST = "The run's folder stands before --data"
 RUN_CONFIG = "training.json"  # in the folder of a run
-FORMAT = 2  # of that file; a change that older readers cannot follow raises it
+FORMAT = 3  # of that file; a change that older readers cannot follow raises it
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 MODELS = {  # by name: fields of TransformerConfig
     "base": {},
@@ -122,10 +122,9 @@ class RunConfig:
         return changed
 
     def write(self, folder: Path) -> None:
-        """Write training.json, whole or not at all, with its format and a digest of each setting."""
+        """Write training.json, whole or not at all, with its format and one digest of the settings."""
         settings = asdict(self)
-        text = json.dumps({"format": FORMAT, **settings, "digests": digests(settings)})
-        write_file(folder / RUN_CONFIG, text)
+        write_file(folder / RUN_CONFIG, json.dumps({"format": FORMAT, **settings, "sha256": digest(settings)}))
 
     @classmethod
     def read(cls, folder: Path) -> "RunConfig":
@@ -133,8 +132,7 @@ class RunConfig:
 
         Raises:
             FileNotFoundError: there is none.
-            ValueError: it is truncated, altered or of another version; the message names the settings that are unknown
-                or no longer what the run wrote.
+            ValueError: it is truncated, altered or of another version; the message names the settings that are unknown.
         """
         path = folder / RUN_CONFIG
         try:
@@ -143,12 +141,11 @@ class RunConfig:
             if (its_format := content.pop("format", None)) != FORMAT:
                 problem = f"format = {its_format!r}, and this library reads {FORMAT}"
                 raise ValueError(f"{problem}: use the one that wrote it, or train into another folder")
-            written = content.pop("digests", {})
+            written = content.pop("sha256", None)
             if unknown := content.keys() - {f.name for f in fields(cls)}:
                 raise ValueError(f"it has {', '.join(sorted(unknown))}, which this library does not know")
-            found = digests(content)
-            if changed := sorted(key for key in found.keys() | written.keys() if found.get(key) != written.get(key)):
-                raise ValueError(f"{', '.join(changed)}: not what the run wrote; put the old value back")
+            if digest(content) != written:
+                raise ValueError("the settings are not what the run wrote; put the old values back")
             content["training"] = config_from_dict(TrainingConfig, content["training"])
             return cls(**content)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -166,12 +163,9 @@ class RunConfig:
         return own | defaults | dict(self.model) | asdict(self.training)
 
 
-def digests(settings: Mapping[str, Any]) -> dict[str, str]:
-    """A digest of each setting by its name, of the model and of the training each field's."""
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
-    return {name: hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16] for name, value in flat.items()}
+def digest(settings: Mapping[str, Any]) -> str:
+    """Of all settings, as JSON has them."""
+    return hashlib.sha256(json.dumps(settings).encode()).hexdigest()
 
 
 def named_model(given: Sequence[str]) -> dict[str, Any]:

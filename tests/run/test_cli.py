@@ -26,7 +26,7 @@ from transformer_run import Translator, cli, preparation, training_run, update
 from transformer_run.checkpoints import PART
 from transformer_run.commands import evaluate, train
 from transformer_run.commands.train import run_config
-from transformer_run.settings import RunConfig, digests
+from transformer_run.settings import RunConfig, digest
 from transformer_run.training_run import Run
 from transformer_run.translator import progress_bar
 
@@ -182,8 +182,8 @@ def test_a_folder_names_no_corpus_by_its_path(translator, tmp_path, refused):
     shutil.copytree(translator, tmp_path, dirs_exist_ok=True)
     settings = json.loads((tmp_path / "training.json").read_text("utf-8"))
     settings |= {"data": "../../etc/passwd"}
-    own = {name: value for name, value in settings.items() if name not in ("format", "digests")}
-    (tmp_path / "training.json").write_text(json.dumps(settings | {"digests": digests(own)}), "utf-8")
+    own = {name: value for name, value in settings.items() if name not in ("format", "sha256")}
+    (tmp_path / "training.json").write_text(json.dumps(settings | {"sha256": digest(own)}), "utf-8")
     assert "../../etc/passwd" in refused("evaluate", tmp_path)
 
 

@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 # Soft hyphen, zero-width space, word joiner, byte order mark, marks of direction, variation selectors; and what Unicode
-# says is no character. U+200C and U+200D stay: Persian, the scripts of India and emoji need them.
+# says are no characters (U+FDD0 to U+FDEF). U+200C and U+200D stay: Persian, the scripts of India and emoji need them.
 INVISIBLE = re.compile(
     "[\u00ad\u061c\u180b-\u180d\u180f\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufdd0-\ufdef\ufe00-\ufe0f\ufeff"
     "\U000e0100-\U000e01ef]+"
