@@ -24,8 +24,10 @@ def given(settings: dict[str, Any]) -> list[str]:
 
 
 def steps_of(folder: Path) -> list[dict[str, Any]]:
-    """The record of each step."""
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    """The record of each step so far; a line that a kill cut short is none."""
+    path = folder / "metrics.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith(b"\n")]
 
 
 def validations(steps: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -172,11 +172,11 @@ class Task:
 
     def has_ended(self) -> bool:
         """Whether all steps are made, or patience ended them."""
-        if not (self.folder / "metrics.jsonl").exists():
-            return False
-        with Metrics(self.folder, sys.maxsize) as seen:
-            steps = seen.last.get("step_num", 0)
-            return steps >= self.config.training["num_steps"] or seen.since_best >= (self.config.patience or math.inf)
+        seen = Metrics(None)
+        for step in steps_of(self.folder):
+            seen.write(step)
+        steps = seen.last.get("step_num", 0)
+        return steps >= self.config.training["num_steps"] or seen.since_best >= (self.config.patience or math.inf)
 
     def translator(self, weights: Weights) -> Translator:
         """The trained translator, with its last weights or a mean of them."""
