@@ -79,7 +79,7 @@ def ship(folder: Path, name: str, source: str, target: str) -> dict[str, Any]:
             "packed, greedy": (packed, 1, alpha),
             f"packed, beam {BEAM}, alpha {alpha}": (packed, BEAM, alpha),
         }
-        scores_of = {way: translator.score(pairs, *how) for way, (translator, *how) in ways.items()}
+        scores_of = {way: translator.score(pairs, beam, exponent) for way, (translator, beam, exponent) in ways.items()}
         result[split] = {
             way: {
                 "bleu": round(scores.bleu.score, 2),
