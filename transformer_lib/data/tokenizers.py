@@ -13,8 +13,8 @@ from .normalization import normalized
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 TokenizerKind = Literal["bpe", "spacy", "space"]
-# Of a character, or of a word of spaCy's, in the texts that a vocabulary is made of. Rarer ones are <unk>, so that its
-# embedding is learned; one that is met once would teach nothing of itself.
+# Of a character, or of a word of spaCy's, in the texts that a vocabulary is made of. Rarer ones are <unk>, so that the
+# model learns to read it; one that is met once would teach nothing of itself.
 LEAST_COUNT = 2
 USUAL_SIZE = 8000  # of a vocabulary of subwords; texts that give fewer have a smaller one
 WORD_START, STAND_IN = "▁", "\ufdd0"  # the mark of a space; what stands for a ▁ of the text itself, and is no character
