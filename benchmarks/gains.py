@@ -12,17 +12,14 @@ in float32 and bf16, and the bandwidth of a copy that is larger than any cache.
 import argparse
 import json
 import statistics
-import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import torch
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from benchmarks.peers.this import Peer, training_config
 from benchmarks.run import RESULTS, load, provenance, say
@@ -40,61 +37,63 @@ from benchmarks.work import (
     training_batches,
 )
 from benchmarks.worker import THREADS, threads_of
-from transformer_lib import Transformer, fast
+from transformer_lib import MultiHeadAttention, Transformer, label_smoothing
+from transformer_lib.data import Batch
 from transformer_lib.training import adam, train
-from transformer_run.update import Update
+from transformer_run.update import Update, autocast
+from workshop.lab.gpu_peak import copy_gb_per_s, product_gflops
+from workshop.lab.provenance import write_result
 
 
-def library_adam(model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer that `train`'s users get."""
-    return adam(model, training_config())  # pyright: ignore[reportArgumentType]
+class PlainLoss(Update):
+    """The loss as its formula, differentiated operation by operation."""
+
+    def loss(self, batch: Batch, epsilon_ls: float) -> Tensor:
+        """The sum of the losses of all real target tokens."""
+        with autocast(self.precision, self.device):
+            logits = self.forward(batch.source, batch.target_input)
+            return label_smoothing.token_losses(logits, batch.target_output, epsilon_ls).sum()
 
 
-def pytorchs_adam(model: nn.Module) -> torch.optim.Optimizer:
-    """Adam as PyTorch makes it by default."""
-    return torch.optim.Adam(model.parameters(), lr=0.0, betas=BETAS, eps=EPSILON)
+class Kernel(MultiHeadAttention):
+    """PyTorch's fused attention in bf16, too; the weights are those of another one."""
+
+    def __init__(self, own: MultiHeadAttention):
+        nn.Module.__init__(self)
+        vars(self).update(vars(own))
+
+    def attend(self, query: Tensor, heads_key: Tensor, heads_value: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The heads in one kernel."""
+        heads_query = self.query_projection(query).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        heads = F.scaled_dot_product_attention(heads_query, heads_key, heads_value, mask)
+        return self.output_projection(heads.transpose(1, 2).flatten(2))
 
 
-class _LossByAutograd:
-    # The loss as its formula, differentiated operation by operation.
-    @staticmethod
-    def apply(logits: torch.Tensor, target: torch.Tensor, epsilon_ls: float) -> torch.Tensor:
-        log_probabilities = logits.float().log_softmax(dim=-1)
-        right_token = log_probabilities.gather(-1, target.unsqueeze(-1)).squeeze(-1)
-        return -(1 - epsilon_ls) * right_token - epsilon_ls * log_probabilities.mean(dim=-1)
-
-
-def loss_by_autograd() -> AbstractContextManager[Any]:
-    """No closed form of the loss's gradient."""
-    return patch.object(fast, "SmoothedCrossEntropy", _LossByAutograd)
-
-
-def always_the_kernel() -> AbstractContextManager[Any]:
-    """PyTorch's fused attention in bf16, too."""
-    return patch.object(fast, "WRITTEN_OUT", 0)
+def always_the_kernel(model: nn.Module) -> None:
+    """Put Kernel in the place of every attention."""
+    for module in list(model.modules()):
+        for name, part in module.named_children():
+            if isinstance(part, MultiHeadAttention):
+                setattr(module, name, Kernel(part))
 
 
 @dataclass(frozen=True)
 class Loop:
-    """One form of the library's training step.
+    """One form of the library's training step: its precision, its loss, its optimizer, its attention."""
 
-    Args:
-        context: entered around every step.
-        optimizer: makes the optimizer of the model.
-    """
-
-    bf16: bool = False
-    context: Callable[[], AbstractContextManager[Any]] = nullcontext
-    optimizer: Callable[[nn.Module], torch.optim.Optimizer] = library_adam
+    precision: Any = "fp32"
+    update: type[Update] = Update
+    fused: bool = True
+    kernel: bool = False
 
 
-FLOAT, HALF = Loop(), Loop(bf16=True)
+FLOAT, HALF = Loop(), Loop("bf16")
 # Name → the loop with the saving, and without it.
 SAVINGS = {
-    "gradient of the loss in closed form, float32": (FLOAT, Loop(context=loss_by_autograd)),
-    "gradient of the loss in closed form, bf16": (HALF, Loop(True, loss_by_autograd)),
-    "attention written out, bf16": (HALF, Loop(True, always_the_kernel)),
-    "Adam in one kernel, float32": (FLOAT, Loop(optimizer=pytorchs_adam)),
+    "gradient of the loss in closed form, float32": (FLOAT, Loop(update=PlainLoss)),
+    "gradient of the loss in closed form, bf16": (HALF, Loop("bf16", PlainLoss)),
+    "attention written out, bf16": (HALF, Loop("bf16", kernel=True)),
+    "Adam in one kernel, float32": (FLOAT, Loop(fused=False)),
     "bf16 instead of float32": (HALF, FLOAT),
 }
 
@@ -106,18 +105,22 @@ class Run(Peer):
 
     def __init__(self, loop: Loop, work: Work):
         torch.manual_seed(work.seed)
-        super().__init__(work.shape, bf16=loop.bf16)
-        self.loop, self.done, self.losses = loop, 0, []
-        update = Update(self.model, "bf16" if loop.bf16 else "fp32")
-        self.steps = train(self.model, loop.optimizer(self.model), self._fed(), training_config(), update=update)
+        super().__init__(work.shape)
+        self.done, self.losses = 0, []
+        if loop.kernel:
+            always_the_kernel(self.model)
+        update = loop.update(self.model, loop.precision)
+        optimizer = adam(self.model, training_config())
+        if not loop.fused:  # Adam as PyTorch makes it by default
+            optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, betas=BETAS, eps=EPSILON)
+        self.steps = train(self.model, optimizer, self._fed(), training_config(), update=update)
 
     def step(self, batches: list[PaddedBatch]) -> float:
         """Seconds of the next step."""
         batch = batches[self.done % len(batches)]
         self.done += 1
         start = time.perf_counter()
-        with self.loop.context():
-            self.losses.append(self.train_step(batch, rate(self.done, self.shape.d_model)))
+        self.losses.append(self.train_step(batch, rate(self.done, self.shape.d_model)))
         return time.perf_counter() - start
 
 
@@ -153,55 +156,21 @@ def measure(work: Work, threads: tuple[int, ...], turns: int) -> list[dict[str, 
     return gains
 
 
-def roofline(work: Work, tiny: bool = False) -> dict[str, Any]:
+def roofline(work: Work) -> dict[str, Any]:
     """GFLOP/s of matrix products, large and of this model's own shapes, and GB/s of a copy (read and written)."""
     rows = sum(batch.target_input.numel() for batch in training_batches(work)) // work.batches
-    d, large = work.shape.d_model, 128 if tiny else 2048
+    d, large = work.shape.d_model, 128 if work.tiny else 2048
     shapes = {
         "large": (large, large, large),
         "feed-forward": (rows, d, work.shape.d_ff),
         "logits": (rows, d, work.shape.vocabulary),
     }
+    formats = {"float32": torch.float32, "bfloat16": torch.bfloat16}
     products = {
-        f"{name} {m}×{k}×{n}": {
-            str(dtype).removeprefix("torch."): _gflops(m, k, n, dtype) for dtype in (torch.float32, torch.bfloat16)
-        }
+        f"{name} {m}×{k}×{n}": {kind: product_gflops(m, k, n, dtype) for kind, dtype in formats.items()}
         for name, (m, k, n) in shapes.items()
     }
-    source = torch.randn((1 << 16) if tiny else (1 << 26))
-    target = torch.empty_like(source)
-    seconds = _best(lambda: target.copy_(source))
-    return {"gflops": products, "copy_gb_per_s": 2 * source.numel() * 4 / seconds / 1e9}
-
-
-def _gflops(m: int, k: int, n: int, dtype: torch.dtype) -> float:
-    a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
-    return 2 * m * k * n / _best(lambda: a @ b) / 1e9
-
-
-def _best(run: Callable[[], object]) -> float:
-    # The limit is what the machine can do at its best.
-    seconds = []
-    for _ in range(7):
-        start = time.perf_counter()
-        run()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
-def table(result: dict[str, Any]) -> str:
-    """The result as Markdown."""
-    lines = ["| saving | batches | threads | times as long without it (quartiles) |", "| --- | --- | ---: | ---: |"]
-    for found in result["gains"]:
-        low, high = found["quartiles"]
-        share = f"{found['batches']}, {result['padding'][found['batches']]:.0%} padding"
-        lines.append(
-            f"| {found['saving']} | {share} | {found['threads']} | {found['median']:.2f} ({low:.2f}–{high:.2f}) |"
-        )
-    limits = result["roofline"]
-    lines += ["", "| matrix product | float32, GFLOP/s | bf16, GFLOP/s |", "| --- | ---: | ---: |"]
-    lines += [f"| {name} | {f['float32']:.0f} | {f['bfloat16']:.0f} |" for name, f in limits["gflops"].items()]
-    return "\n".join([*lines, "", f"A large copy: {limits['copy_gb_per_s']:.1f} GB/s, read and written."])
+    return {"gflops": products, "copy_gb_per_s": copy_gb_per_s((1 << 16) if work.tiny else (1 << 26))}
 
 
 def main() -> None:
@@ -215,23 +184,20 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=list(range(1, THREADS + 1)))
     arguments = parser.parse_args()
     work = TINY if arguments.tiny else replace(FULL, warm_up=2)
-    threads = (threads_of("tiny"),) if arguments.tiny else tuple(arguments.threads)
+    threads = (threads_of(work),) if arguments.tiny else tuple(arguments.threads)
     torch.set_num_threads(threads[-1])
-    provenance(work.seed, 0.0)  # notes the commit now
     start = time.perf_counter()
     result = {
         "what": "what each saving in the training step brings, and the machine's limits",
-        "roofline": roofline(work, arguments.tiny),
+        "roofline": roofline(work),
         "padding": {kind: padding(training_batches(replace(work, spread=spread))) for kind, spread in KINDS.items()},
         "gains": measure(work, threads, arguments.turns or (4 if arguments.tiny else 15)),
     }
     result |= provenance(work.seed, time.perf_counter() - start)
     if arguments.output or not arguments.tiny:
         path = arguments.output or RESULTS / "benchmark_gains.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        print(f"written: {path}", file=sys.stderr)
-    print(table(result))
+        say(f"written: {write_result(path.stem, result, path.parent)}")
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import random
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -39,6 +39,7 @@ class Work:
         warm_up, steps: training steps before all rounds, and in each.
         sentences, beam_sentences: decoded together; one_by_one: decoded singly.
         decode_length: tokens that are generated for each sentence, no more and no fewer.
+        tiny: only to see whether everything runs.
     """
 
     shape: Shape = field(default_factory=Shape)
@@ -55,6 +56,7 @@ class Work:
     beam_size: int = 4
     decode_length: int = 24
     seed: int = 0
+    tiny: bool = False
 
 
 FULL = Work()
@@ -69,23 +71,18 @@ TINY = Work(
     one_by_one=2,
     beam_sentences=2,
     decode_length=6,
+    tiny=True,
 )
 # The most by which lengths differ in a batch: sentences of like length, as toolkits make them, and all lengths, padded.
 KINDS: dict[str, int | None] = {"bucketed": 4, "as they come": None}
-# The paper's batches, of about 25,000 target tokens in sentences of like length.
-GPU = Work(target_tokens=25_000, lengths=(10, 60), spread=4, warm_up=8, steps=10, rounds=5)
-GPU_SHAPES = {
-    "base": Shape(vocabulary=37_000, d_model=512, num_layers=6, num_heads=8, d_ff=2048, p_drop=0.1),
-    "big": Shape(vocabulary=37_000, d_model=1024, num_layers=6, num_heads=16, d_ff=4096, p_drop=0.3),
-}
-
-
-def work_on_gpu(name: str, tiny: bool = False) -> Work:
-    """The work of the GPU mode for the shape of that name; tiny: the same steps at tiny sizes."""
-    if not tiny:
-        return replace(GPU, shape=GPU_SHAPES[name])
-    shape = replace(TINY.shape, num_layers=2 if name == "big" else 1)
-    return replace(TINY, shape=shape, lengths=(10, 60), spread=4)
+# The paper's base model and its batches, of about 25,000 target tokens in sentences of like length.
+GPU = Work(
+    shape=Shape(vocabulary=37_000, d_model=512, num_layers=6, num_heads=8, d_ff=2048),
+    target_tokens=25_000,
+    lengths=(10, 60),
+    spread=4,
+    warm_up=8,
+)
 
 
 class PaddedBatch(NamedTuple):

@@ -1,29 +1,17 @@
-"""A process that holds one peer, waits for commands on its standard input and answers on its standard output.
+"""What the process of one peer does: it opens the peer, then measures whenever it is told. `run.py` tells it."""
 
-    python benchmarks/worker.py PEER train|decode [--size full|tiny|base|big] [--batches KIND] [--device cpu]
-
-Commands and answers are lines of JSON. `run.py` commands one worker at a time, so no two compute at once.
-"""
-
-import argparse
-import json
 import os
-import sys
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
-from benchmarks.peers import PEERS, open_peer, version_of
+from benchmarks.peers import PEERS, open_peer
 from benchmarks.peers.this import model_config
 from benchmarks.work import (
-    FULL,
-    KINDS,
     PAD,
-    TINY,
     Work,
     check_generated,
     check_logits,
@@ -33,34 +21,55 @@ from benchmarks.work import (
     sources_to_decode,
     training_batches,
     without_padding,
-    work_on_gpu,
 )
 from workshop.lab.cost import training_flops
 from workshop.lab.gpu_peak import peak_memory
+from workshop.lab.provenance import version_of
 
 THREADS = 2  # the most of every peer
-SIZES = ("full", "tiny", "base", "big", "tiny-base", "tiny-big")
+TASK: list[Any] = []  # of this process, once it is prepared
 
 
-def threads_of(size: str) -> int:
+def threads_of(work: Work) -> int:
     """At most two threads; one at tiny sizes, where two wait for each other more than they compute."""
-    return 1 if size.startswith("tiny") else THREADS
+    return 1 if work.tiny else THREADS
 
 
-def work_of(size: str, batch_tokens: int | None = None) -> Work:
-    """The work of that name."""
-    if size in ("full", "tiny"):
-        work = FULL if size == "full" else TINY
-    else:
-        work = work_on_gpu(size.removeprefix("tiny-"), tiny=size.startswith("tiny-"))
-    return replace(work, target_tokens=batch_tokens) if batch_tokens else work
+class PeerError(Exception):
+    """What a peer raised, by its name and in its words, or that its process ended."""
 
 
-def use_threads(peer: Any, threads: int) -> None:
-    """Compute with so many threads from here on; a peer outside PyTorch has a method of its own for it."""
+def answer(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """What the function returns. Raises PeerError for whatever it raises."""
+    os.dup2(2, 1)  # what the peer prints goes to standard error
+    try:
+        return function(*arguments)
+    except Exception as error:
+        traceback.print_exc()
+        first_line = str(error).strip().split("\n")[0]
+        raise PeerError(f"{type(error).__name__}: {first_line[:400]}") from None
+
+
+def prepare(name: str, kind: str, work: Work) -> dict[str, Any]:
+    """Open the peer and make it ready for training ("train") or decoding; what it says of itself."""
+    torch.set_num_threads(threads_of(work))
+    if PEERS[name].bf16 and not (work.tiny or torch.cpu.get_capabilities().get("avx512_bf16")):
+        raise RuntimeError("this processor has no instructions for bf16")
+    TASK.append((Training if kind == "train" else Decoding)(open_peer(name, work.shape), work))
+    return TASK[0].prepare() | {"version": version_of(PEERS[name].package)}
+
+
+def measure(task: str, threads: int) -> dict[str, float]:
+    """Amount and seconds, with so many threads; a peer outside PyTorch has a method of its own to take them."""
     torch.set_num_threads(threads)
-    if hasattr(peer, "use_threads"):
-        peer.use_threads(threads)
+    if hasattr(TASK[0].peer, "use_threads"):
+        TASK[0].peer.use_threads(threads)
+    return TASK[0].measure(task)
+
+
+def end() -> dict[str, Any]:
+    """The last words of the task."""
+    return TASK[0].end() if isinstance(TASK[0], Training) else {}
 
 
 class Training:
@@ -123,12 +132,12 @@ class Training:
 class Decoding:
     """The decoding tasks of one peer: a batch, one sentence at a time, and beams."""
 
-    def __init__(self, peer: Any, work: Work, device: str = "cpu"):
+    def __init__(self, peer: Any, work: Work):
         self.peer, self.work = peer, work
         self.sources = {
-            "greedy": sources_to_decode(work, work.sentences).to(device),
-            "single": sources_to_decode(work, work.one_by_one).to(device),
-            "beam": sources_to_decode(work, work.beam_sentences).to(device),
+            "greedy": sources_to_decode(work, work.sentences),
+            "single": sources_to_decode(work, work.one_by_one),
+            "beam": sources_to_decode(work, work.beam_sentences),
         }
         self.one_by_one = without_padding(self.sources["single"])
 
@@ -152,63 +161,3 @@ class Decoding:
         seconds = time.perf_counter() - start
         check_generated(rows, len(source), length)
         return {"amount": len(source) * (length if task == "greedy" else 1), "seconds": seconds}
-
-    def end(self) -> dict[str, Any]:
-        """Nothing that the table needs."""
-        return {}
-
-
-def serve(arguments: argparse.Namespace, commands: TextIO, answer: Callable[[dict[str, Any]], None]) -> None:
-    """Answer each command; after an error the worker is of no more use, and ends."""
-    task: Training | Decoding | None = None
-    for line in commands:
-        command = json.loads(line)
-        try:
-            if command["do"] == "prepare":
-                work = work_of(arguments.size, arguments.batch_tokens)
-                if arguments.batches:
-                    work = replace(work, spread=KINDS[arguments.batches])
-                has_bf16 = arguments.device != "cpu" or torch.cpu.get_capabilities().get("avx512_bf16")
-                if PEERS[arguments.peer].bf16 and arguments.size == "full" and not has_bf16:
-                    raise RuntimeError("this processor has no instructions for bf16")
-                peer = open_peer(arguments.peer, work.shape, arguments.device)
-                task = (Training if arguments.task == "train" else Decoding)(peer, work, arguments.device)
-                answer(task.prepare() | {"version": version_of(arguments.peer)})
-            elif task is None:
-                raise RuntimeError(f"{command['do']!r} before 'prepare'")
-            elif command["do"] == "measure":
-                use_threads(task.peer, command["threads"])
-                answer(task.measure(command["task"]))
-            else:
-                answer(task.end())
-                return
-        except Exception as error:  # whatever a peer raises is the answer
-            traceback.print_exc()
-            message = str(error).strip().split("\n")[0][:400]
-            out_of_memory = "out of memory" in str(error).lower()
-            answer({"error": f"{type(error).__name__}: {message}", "out_of_memory": out_of_memory})
-            return
-
-
-def main() -> None:
-    """Keep the answers apart from whatever the peer prints, and serve."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("peer", choices=PEERS)
-    parser.add_argument("task", choices=("train", "decode"))
-    parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--batch-tokens", type=int)
-    parser.add_argument("--batches", choices=KINDS)
-    arguments = parser.parse_args()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what the peer prints goes to standard error
-    torch.set_num_threads(threads_of(arguments.size))
-
-    def answer(values: dict[str, Any]) -> None:
-        print(json.dumps(values), file=answers, flush=True)
-
-    serve(arguments, sys.stdin, answer)
-
-
-if __name__ == "__main__":
-    main()

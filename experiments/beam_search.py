@@ -15,10 +15,10 @@ import torch
 
 from transformer_lib import Transformer
 from transformer_lib.data import english_number, german_number, token_batches
-from transformer_lib.data.batches import pad_rows
-from transformer_lib.decoding import Hypothesis, beam_hypotheses
+from transformer_lib.decoding import Hypothesis
 from transformer_lib.evaluation import exact_match, perplexity
 from transformer_lib.transformer import evaluation_mode
+from transformer_run.translation import hypotheses as hypotheses_of
 from workshop.lab.experiment import each, record
 from workshop.lab.small_model import SIZES, number_words, train_number_words
 
@@ -41,15 +41,8 @@ def trained(seed: int) -> Transformer:
 
 def search(model: Transformer, sentences: list[str], beam_size: int, alpha: float) -> list[Hypothesis]:
     """The best hypothesis of each sentence."""
-    best_of: dict[int, Hypothesis] = {}
-    encoded = [[*TOKENIZER.encode(sentence), model.config.eos_id] for sentence in sentences]
-    order = sorted(range(len(encoded)), key=lambda i: len(encoded[i]))
-    for start in range(0, len(order), 100):
-        chosen = order[start : start + 100]
-        source = pad_rows([encoded[i] for i in chosen], model.config.pad_id)
-        best = [hypotheses[0] for hypotheses in beam_hypotheses(model, source, beam_size, alpha)]
-        best_of.update(zip(chosen, best, strict=True))
-    return [best_of[i] for i in range(len(encoded))]
+    ranked = hypotheses_of(model, sentences, TOKENIZER, beam_size, alpha, batch_size=100)
+    return [hypotheses[0] for hypotheses in ranked]
 
 
 def scores(model: Transformer, beam_size: int, alpha: float, greedy: list[Hypothesis]) -> dict[str, float]:
@@ -65,9 +58,6 @@ def scores(model: Transformer, beam_size: int, alpha: float, greedy: list[Hypoth
         "length_ratio": round(sum(len(h.tokens) for h in hypotheses) / sum(lengths), 4),
         "likelier_than_greedy": sum(
             h.log_probability > g.log_probability + 1e-4 for h, g in zip(hypotheses, greedy, strict=True)
-        ),
-        "less_likely_than_greedy": sum(
-            h.log_probability < g.log_probability - 1e-4 for h, g in zip(hypotheses, greedy, strict=True)
         ),
     }
 
@@ -125,16 +115,12 @@ def one_run(seed: int) -> dict[str, Any]:
     return run | ({"translations": [TOKENIZER.decode(h.tokens) for h in greedy]} if seed == 0 else {})
 
 
-def tree(model: Transformer) -> dict[str, Any]:
-    """One search in full."""
+def measured(seeds: int) -> dict[str, Any]:
+    """The record of so many seeds, and of one search."""
+    model = trained(0)
     number = telling_number(model)
     english, german = english_number(number), german_number(number)
     after = next_words(model, english, len(german.split()) + 4)
-    return {"seed": 0, "english": english, "german": german, "words": WORDS, "next": after}
-
-
-def measured(seeds: int) -> dict[str, Any]:
-    """The record of so many seeds, and of one search."""
     return {
         "what": "half-trained translators of number words decoded with several beams; one search in full",
         "data": f"number words, English to German: {LEARNED:,} pairs of train to learn, {SCORED} of val to score",
@@ -142,7 +128,7 @@ def measured(seeds: int) -> dict[str, Any]:
         "training": TRAINING,
         "sentences": SCORED,
         "runs": each(one_run, [(seed,) for seed in range(seeds)]),
-        "tree": tree(trained(0)),
+        "tree": {"seed": 0, "english": english, "german": german, "words": WORDS, "next": after},
     }
 
 

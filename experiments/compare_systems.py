@@ -5,40 +5,23 @@
 The translations are those that multi30k.py recorded: "greedy" decodes the last checkpoint greedily, "beam" decodes the
 mean of the last ten with the beam chosen on the validation set. For each run and test set: BLEU, chrF, the length of
 the translations by that of the references, the paired bootstrap of sacreBLEU, and both scores on draws of sentences
-with repetition, counted with the loops of the book.
+with repetition.
 """
 
-import json
 from typing import Any, NamedTuple
 
 import torch
 from sacrebleu.significance import PairedTest
 
+from experiments.head_ablation import Scorer
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu, chrf, import_sacrebleu
-from transformer_lib.reference import count_ngrams
-from workshop.lab.experiment import record
+from workshop.lab.experiment import record, recorded
 from workshop.lab.provenance import RESULTS
 
 RECORDED = "multi30k_recipe"
 DRAWS, SHOWN = 1000, 400  # draws of the test, draws that the book shows
 SYSTEMS = ("greedy", "beam")
-
-
-def counts(hypothesis: list[str], reference: list[str]) -> list[int]:
-    """What BLEU needs of one sentence: matches and n-grams for n = 1 to 4, both lengths."""
-    row = []
-    for n in (1, 2, 3, 4):
-        ngrams, allowed = count_ngrams(hypothesis, n), count_ngrams(reference, n)
-        row += [sum(min(count, allowed.get(g, 0)) for g, count in ngrams.items()), sum(ngrams.values())]
-    return [*row, len(hypothesis), len(reference)]
-
-
-def scores(totals: torch.Tensor) -> torch.Tensor:
-    """BLEU of sums of counts, (draws, 10) -> (draws)."""
-    matches, ngrams = totals[:, 0:8:2], totals[:, 1:8:2]
-    brevity = (1 - totals[:, 9] / totals[:, 8]).clip(max=0)
-    return 100 * torch.exp(brevity + (matches / ngrams).log().mean(dim=-1))
 
 
 class Comparison(NamedTuple):
@@ -62,16 +45,12 @@ def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
     """Greedy decoding and the chosen beam of one run, on one test set."""
     source, target = direction.split("-")
     references = [text for _, text in load_pairs("multi30k", split, source, target)]
-    words = import_sacrebleu().BLEU().tokenizer  # 13a
     files = [RESULTS / RECORDED / f"{direction}.seed{seed}.{split}.{how}.txt" for how in SYSTEMS]
     said = [path.read_text("utf-8").removesuffix("\n").split("\n") for path in files]
     generator = torch.Generator().manual_seed(0)
-    draws = torch.randint(len(references), (SHOWN, len(references)), generator=generator)
-    tables = [
-        torch.tensor([counts(words(h).split(), words(r).split()) for h, r in zip(lines, references, strict=True)])
-        for lines in said
-    ]
-    drawn = [scores(table.double()[draws].sum(dim=1)) for table in tables]
+    draws = torch.randint(len(references), (SHOWN, len(references)), generator=generator).numpy()
+    scorer = Scorer(references, seed=0)
+    drawn = [[scorer.bleu(row) for row in scorer.counts(lines)[draws].sum(axis=1)] for lines in said]
     greedy, beam = said
     comparison = paired_bootstrap(greedy, beam, references)
     return {
@@ -84,13 +63,13 @@ def compare(direction: str, seed: int, split: str) -> dict[str, Any]:
         "length_ratio": [round(bleu(lines, references).length_ratio, 4) for lines in said],
         "difference": round(comparison.difference, 2),
         "p_value": round(comparison.p_value, 4),
-        "drawn": [[round(value, 2) for value in values.tolist()] for values in drawn],
+        "drawn": [[round(value, 2) for value in values] for values in drawn],
     }
 
 
 def measured() -> dict[str, Any]:
     """The systems of all recorded runs, compared."""
-    runs = json.loads((RESULTS / f"{RECORDED}.json").read_text("utf-8"))["runs"]
+    runs = recorded(RECORDED)["runs"]
     return {
         "what": "greedy decoding of the last weights, and a beam on averaged ones, on the same sentences",
         "systems": SYSTEMS,

@@ -71,18 +71,16 @@ def one_run(name: str, depth: int, seed: int) -> dict[str, Any]:
 
 def measured(seeds: int) -> dict[str, Any]:
     """The record of every variant at every depth, with so many seeds each."""
-
-    def runs(name: str, depth: int) -> list[dict[str, Any]]:
-        print(f"{name}, {depth} layers")
-        return each(one_run, [(name, depth, seed) for seed in range(seeds)])
-
     return {
         "what": "stacks of growing depth with and without residuals and normalisation, no warm-up; unseen numbers",
         "data": f"English to German number words below {LEARNED + SCORED:,}: {LEARNED} to learn, {SCORED} to score",
         "model": MODEL,
         "training": {"num_steps": STEPS, "sentences": BATCH, "adam_learning_rate": LEARNING_RATE, "warmup": "none"},
         "depths": DEPTHS,
-        "variants": {name: {str(depth): runs(name, depth) for depth in DEPTHS} for name in VARIANTS},
+        "variants": {
+            name: {str(depth): each(one_run, [(name, depth, seed) for seed in range(seeds)]) for depth in DEPTHS}
+            for name in VARIANTS
+        },
     }
 
 

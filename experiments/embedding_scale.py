@@ -71,18 +71,13 @@ def one_run(variant: Variant, seed: int) -> dict[str, Any]:
 
 def measured(seeds: int) -> dict[str, Any]:
     """The record of every variant, with so many seeds each."""
-
-    def runs(variant: Variant) -> list[dict[str, Any]]:
-        print(variant.name)
-        return each(one_run, [(variant, seed) for seed in range(seeds)])
-
     return {
         "what": "a small model with other first embeddings, another factor, other sharing; unseen numbers",
         "data": f"English to German number words below {LEARNED + SCORED:,}: {LEARNED} to learn, {SCORED} to score",
         "model": MODEL | {"p_drop": 0.0},
         "training": {"num_steps": MEASURED[-1], "sentences": BATCH, "adam_learning_rate": LEARNING_RATE},
         "measured_at": MEASURED,
-        "variants": {variant.name: runs(variant) for variant in VARIANTS},
+        "variants": {v.name: each(one_run, [(v, seed) for seed in range(seeds)]) for v in VARIANTS},
     }
 
 

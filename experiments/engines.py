@@ -26,19 +26,8 @@ KINDS, BEAMS = ("seconds", "of_the_processor"), (1, 4)
 
 def translated(engine: str, threads: int, beam_size: int, lines: list[str]) -> dict[str, Any]:
     """What the command writes, with the seconds that it took and those of the processor in it."""
-    command = [
-        sys.executable,
-        "-m",
-        "transformer_run",
-        "translate",
-        NAME,
-        "--threads",
-        str(threads),
-        "--engine",
-        engine,
-        "--beam-size",
-        str(beam_size),
-    ]
+    command = [sys.executable, "-m", "transformer_run", "translate", NAME, "--threads", str(threads)]
+    command += ["--engine", engine, "--beam-size", str(beam_size)]
     before, started = os.times(), time.perf_counter()
     text = "".join(f"{line}\n" for line in lines).encode()
     done = subprocess.run(command, input=text, capture_output=True, check=True)
@@ -97,10 +86,5 @@ def measured(repeats: int, lines: int, threads: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Write the record."""
-    record("engines", __doc__, measured, repeats=5, lines=10_000, threads=2)
-
-
 if __name__ == "__main__":
-    main()
+    record("engines", __doc__, measured, repeats=5, lines=10_000, threads=2)

@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from experiments import by_command
 from transformer_lib.data import load_pairs
 from transformer_run import Translator
-from transformer_run.cli import main as command
 from transformer_run.settings import FINE_TUNING
 from workshop.lab.experiment import each, record
 
@@ -45,12 +45,13 @@ def tuned(pairs: int, seed: int, rate_factor: float) -> dict[str, Any]:
         folder = Path(name)
         train, val = (load_pairs("multi30k", split, "de", "en") for split in ("train", "val"))
         files = write_pairs(folder, "train", train[:pairs]), write_pairs(folder, "val", val[:200])
-        arguments = ["train", str(folder / "run"), "--from", BASE, "--data", *files[0], "--validation", *files[1]]
+        arguments = ["--from", BASE, "--data", *files[0], "--validation", *files[1]]
         said = io.StringIO()
-        with contextlib.redirect_stderr(said):
-            status = command([*arguments, "--training", f"seed={seed}", f"rate_factor={rate_factor}"])
-        if status:
-            raise RuntimeError(said.getvalue())
+        try:
+            with contextlib.redirect_stderr(said):
+                by_command.train(folder / "run", *arguments, "--training", f"seed={seed}", f"rate_factor={rate_factor}")
+        finally:
+            print(said.getvalue())
         translator = Translator.load(folder / "run")
         lacking = [line for line in said.getvalue().splitlines() if "vocabulary lacks" in line]
         about = {"seed": seed, "rate_factor": rate_factor, "weights": translator.weights}
@@ -72,10 +73,5 @@ def measured(pairs: int, seeds: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Write the record."""
-    record("fine_tuning", __doc__, measured, pairs=500, seeds=3)
-
-
 if __name__ == "__main__":
-    main()
+    record("fine_tuning", __doc__, measured, pairs=500, seeds=3)

@@ -21,24 +21,28 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
 from benchmarks.peers import open_peer
-from benchmarks.work import PaddedBatch, rate, training_batches, work_on_gpu
+from benchmarks.work import GPU, TINY, Work, training_batches
+from benchmarks.worker import Training
 from experiments import gpu_steps, multi30k
-from transformer_lib import BASE, BIG, TrainingConfig, Transformer, TransformerConfig, label_smoothing_loss
+from transformer_lib import BIG, TrainingConfig, Transformer, TransformerConfig, count_parameters, label_smoothing_loss
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import train_tokenizer
 from transformer_lib.evaluation import bleu
-from transformer_lib.training import adam, epochs, train
+from transformer_lib.training import StepRecord, adam, epochs, train
 from transformer_run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_run.translation import translate
 from transformer_run.translator import Translator
 from transformer_run.update import Update
 from workshop.lab.cost import training_flops
+from workshop.lab.gpu_peak import copy_gb_per_s, gpu_peak
 from workshop.lab.provenance import RESULTS, ROOT, provenance, seal, write_result
 
 RECORDS = RESULTS / "gpu_record"
@@ -53,14 +57,14 @@ class Clock(NamedTuple):
     """Where a stage runs, until when, and where it writes."""
 
     device: str
-    ends: float  # of time.monotonic()
+    ends: float  # of time.time()
     smoke: bool
     folder: Path
 
     @property
     def seconds_left(self) -> float:
         """Until the end of the share."""
-        return self.ends - time.monotonic()
+        return self.ends - time.time()
 
 
 Save = Callable[[dict[str, Any]], None]  # writes what there is so far
@@ -132,7 +136,15 @@ def _kernels(device: str) -> list[str]:
 def steps(clock: Clock, save: Save) -> None:
     """What each saving brings to a step of the base model, larger batches, the big model, and the recipe's own."""
     work = gpu_steps.SMOKE if clock.smoke else gpu_steps.FULL
-    result: dict[str, Any] = gpu_steps.limits(clock.device, clock.smoke) | {"forms": {}, "batches": []}
+    peak = gpu_peak(clock.device, 64 if clock.smoke else 8192)
+    result: dict[str, Any] = {
+        "model": asdict(work.config) | {"parameters": count_parameters(work.config)},
+        "sentence_tokens": gpu_steps.LENGTH,
+        "steps": {"not_timed": work.warm_up, "timed": work.steps},
+        "peak_tflops_bf16": {name: value and round(value, 4) for name, value in peak.items()},
+        "copy_gb_per_s": round(copy_gb_per_s((1 << 12) if clock.smoke else (1 << 29), clock.device), 1),
+        **{"forms": {}, "batches": []},
+    }
     for form in gpu_steps.FORMS:
         if not form.compile:
             result["forms"][form.name] = gpu_steps.measured(form, work, work.tokens, clock.device)
@@ -151,13 +163,12 @@ def steps(clock: Clock, save: Save) -> None:
 
 def peers(clock: Clock, save: Save, compiled: bool = False) -> None:
     """The same batches through this library, torch.nn.Transformer and Marian, under autocast in bf16."""
-    work = work_on_gpu("base", tiny=clock.smoke)
-    batches = [batch.to(clock.device) for batch in training_batches(work)]
-    result: dict[str, Any] = {"shape": vars(work.shape), "target_tokens_of_a_batch": batches[0].target_tokens}
-    result["tokens_per_second"] = {}
+    work = replace(TINY if clock.smoke else GPU, steps=1)
+    result: dict[str, Any] = {"shape": vars(work.shape), "tokens_per_second": {}}
+    result["target_tokens_of_a_batch"] = training_batches(work)[0].target_tokens
     for name in ("this", "torch", "marian"):
         try:
-            found = _peer_speed(f"{name}-bf16", compiled, work, batches, clock.device)
+            found = _peer_speed(f"{name}-bf16", compiled, work, clock.device)
         except Exception as error:  # whatever a peer raises is its result
             found = {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
         result["tokens_per_second"][name] = found
@@ -176,24 +187,21 @@ def compiled(clock: Clock, save: Save) -> None:
     peers(clock, lambda found: save(result | found), compiled=True)
 
 
-def _peer_speed(name: str, compiled: bool, work: Any, batches: list[PaddedBatch], device: str) -> dict[str, Any]:
+def _peer_speed(name: str, compiled: bool, work: Work, device: str) -> dict[str, Any]:
     torch._dynamo.reset()
     peer = open_peer(name, work.shape, device)
     if compiled and name == "this-bf16":  # as train does it: the model, and the loss in closed form
         peer.model = torch.compile(peer.model, dynamic=True)
     elif compiled:
         peer.loss = torch.compile(peer.loss, dynamic=True)
-    peer.start_training()
-    seconds, losses = [], []
-    for step in range(1, 2 + 4 * len(batches)):
-        batch = batches[step % len(batches)]
-        started = time.perf_counter()
-        losses.append(peer.train_step(batch, rate(step, work.shape.d_model)))  # its loss waits for the device
-        seconds.append((time.perf_counter() - started) / batch.target_tokens)
-    timed = seconds[1 + 2 * len(batches) :]  # each batch has come twice before
-    speeds = {"median": statistics.median(timed), "slowest": max(timed), "fastest": min(timed)}
-    about = {"first_step_seconds": round(seconds[0] * batches[1 % len(batches)].target_tokens, 2)}
-    return {key: round(1 / value) for key, value in speeds.items()} | about | {"last_loss": round(losses[-1], 3)}
+    training = Training(peer, work, device)
+    started = time.perf_counter()
+    training.prepare()
+    about = {"seconds_until_warm": round(time.perf_counter() - started, 2)}
+    rounds = [training.measure("train") for _ in range(2 * work.batches)]
+    speeds = [found["amount"] / found["seconds"] for found in rounds]
+    found = {"median": statistics.median(speeds), "slowest": min(speeds), "fastest": max(speeds)}
+    return {key: round(value) for key, value in found.items()} | about | {"last_loss": round(training.losses[-1], 3)}
 
 
 def run_multi30k(clock: Clock, save: Save) -> None:
@@ -211,31 +219,29 @@ def run_multi30k(clock: Clock, save: Save) -> None:
     result["bleu_cased"] = {}
     for split, said in result.pop("translations").items():
         references = [text for _, text in load_pairs("multi30k", split, "en", "de")][: of_all.sentences]
-        for name, lines in said.items():
-            score = bleu(lines, references)
-            scores = result["bleu_cased"].setdefault(split, {})
-            scores[name] = {"bleu": round(score.score, 2), "signature": score.signature}
+        scores = {name: bleu(lines, references) for name, lines in said.items()}
+        about = {name: {"bleu": round(one.score, 2), "signature": one.signature} for name, one in scores.items()}
+        result["bleu_cased"][split] = about
     save(result)
 
 
 def decode(clock: Clock, save: Save) -> None:
-    """Sentences a second, greedily and with a beam, with 1, 64 and 256 sentences side by side."""
+    """Sentences a second, greedily and with a beam, with 1, 64 and 512 sentences side by side."""
     folders = list((clock.folder / "multi30k").glob("*/en-de.seed0/checkpoints"))
     name = "the run of Multi30k" if folders else "tatoeba_en_de"
     translator = Translator.load(folders[0].parent if folders else name, clock.device, "latest")
     tokenizers = (translator.source_tokenizer, translator.target_tokenizer)
     sources = [text for text, _ in load_pairs("multi30k", "test_2016_flickr", "en", "de")]
     result: dict[str, Any] = {"translator": name, "sentences_per_second": {}}
-    for beam_size in (1, 4):
-        for batch_size in (1, 64, 256):
-            some = sources[: 4 if clock.smoke else 50 if batch_size == 1 else 1000]
-            how = (batch_size, beam_size)
-            translate(translator.model, some[:batch_size], *tokenizers, *how)
-            started = time.perf_counter()
-            translate(translator.model, some, *tokenizers, *how)
-            speed = len(some) / (time.perf_counter() - started)
-            result["sentences_per_second"][f"beam {beam_size}, {batch_size} side by side"] = round(speed, 1)
-            save(result)
+    for beam_size, batch_size in product((1, 4), (1, 64, 512)):
+        some = sources[: 4 if clock.smoke else 50 if batch_size == 1 else 1000]
+        how = (*tokenizers, batch_size, beam_size)
+        translate(translator.model, some[:batch_size], *how)
+        started = time.perf_counter()
+        translate(translator.model, some, *how)
+        speed = len(some) / (time.perf_counter() - started)
+        result["sentences_per_second"][f"beam {beam_size}, {batch_size} side by side"] = round(speed, 1)
+        save(result)
 
 
 def base(clock: Clock, save: Save) -> None:
@@ -244,77 +250,64 @@ def base(clock: Clock, save: Save) -> None:
     size = 500 if clock.smoke else 32_000  # pieces; these texts have not enough for 37,000
     tokenizer = train_tokenizer("bpe", (side for pair in pairs for side in pair), None, size)
     ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
-    config = gpu_steps.SMOKE.config if clock.smoke else BASE
-    config = TransformerConfig(**{**vars(config), "vocabulary_size": len(tokenizer)})
-    tokens = 500 if clock.smoke else 25_000
-    settings = TrainingConfig(num_steps=6 if clock.smoke else 2000, batch_tokens=tokens)
+    work = gpu_steps.SMOKE if clock.smoke else gpu_steps.FULL
+    config = replace(work.config, vocabulary_size=len(tokenizer))
+    settings = TrainingConfig(num_steps=6, batch_tokens=500) if clock.smoke else TrainingConfig(num_steps=2000)
     torch.manual_seed(0)
     model = Transformer(config).to(clock.device)
-    result: dict[str, Any] = {"vocabulary_size": len(tokenizer), "batch_tokens": tokens, "pairs": len(pairs)}
-    records = []
-    for record in train(
-        model, adam(model, settings), epochs(ids, config, settings), settings, update=Update(model, "bf16")
-    ):
+    about = {"vocabulary_size": len(tokenizer), "batch_tokens": settings.batch_tokens, "pairs": len(pairs)}
+    batches, update, records = epochs(ids, config, settings), Update(model, "bf16"), []
+    for record in train(model, adam(model, settings), batches, settings, update=update):
         records.append(record)
         if record.step_num % (2 if clock.smoke else 50) == 0 or clock.seconds_left < 2:
-            save(result | _curve(records, config))
+            save(about | _curve(records, config))
         if clock.seconds_left < 2:
             break
 
 
-def _curve(records: list[Any], config: TransformerConfig) -> dict[str, Any]:
+def _curve(records: list[StepRecord], config: TransformerConfig) -> dict[str, Any]:
     """The loss over the updates, and what 100,000 updates take at the speed of the later half."""
-    later = records[len(records) // 2 :]
+    later, shown = records[len(records) // 2 :], records[:: max(1, len(records) // 40)]
     seconds = statistics.median(record.seconds for record in later)
     speed = sum(record.target_tokens for record in later) / sum(record.seconds for record in later)
-    length = [30] * 100
-    flops = training_flops(config, length, length) / 3000
-    every = max(1, len(records) // 40)
     return {
         "updates": len(records),
         "seconds_in_steps": round(sum(record.seconds for record in records), 1),
         "first_step_seconds": round(records[0].seconds, 1),
         "seconds_per_step": round(seconds, 4),
         "tokens_per_second": round(speed),
-        "tflops_at_30_tokens": round(speed * flops / 1e12, 4),
+        "tflops_at_30_tokens": round(speed * training_flops(config, [30], [30]) / 30 / 1e12, 4),
         "hours_of_100000_steps_reckoned": round(100_000 * seconds / 3600, 2),
-        "step_num": [record.step_num for record in records[::every]],
-        "loss_nats_per_token": [round(record.loss_nats_per_token, 3) for record in records[::every]],
+        "step_num": [record.step_num for record in shown],
+        "loss_nats_per_token": [round(record.loss_nats_per_token, 3) for record in shown],
     }
 
 
-class Stage(NamedTuple):
-    """What is measured, and its share of the minutes."""
-
-    measure: Callable[[Clock, Save], None]
-    minutes: float
-
-
-STAGES = {
-    "check": Stage(check, 0.5),
-    "steps": Stage(steps, 0.75),
-    "peers": Stage(peers, 0.5),
-    "multi30k": Stage(run_multi30k, 4.25),
-    "decode": Stage(decode, 0.25),
-    "base": Stage(base, 0.75),
-    "compiled": Stage(compiled, 1.5),
+# What is measured, and its share of the minutes.
+STAGES: dict[str, tuple[Callable[[Clock, Save], None], float]] = {
+    "check": (check, 0.5),
+    "steps": (steps, 0.75),
+    "peers": (peers, 0.5),
+    "multi30k": (run_multi30k, 4.25),
+    "decode": (decode, 0.25),
+    "base": (base, 0.75),
+    "compiled": (compiled, 1.5),
 }
 
 
-def run_stage(name: str, clock: Clock, began: float) -> None:
+def run_stage(name: str, clock: Clock) -> None:
     """Measure in this process; write the stage's file after each measurement, and at the end that it is complete."""
     started = time.monotonic()
-    imports = round(time.time() - began, 1)
     found: dict[str, Any] = {}
 
     def save(result: dict[str, Any], complete: bool = False) -> None:
         found.update(result)
-        about = provenance(0, time.monotonic() - started) | {"seconds_of_imports": imports}
+        about = provenance(0, time.monotonic() - started)
         write_result(name, {"complete": complete, **found, **about}, clock.folder)
 
     if clock.smoke:  # compilation needs a C++ compiler, and minutes
         torch.compile = functools.partial(torch.compile, backend="eager")
-    STAGES[name].measure(clock, save)
+    STAGES[name][0](clock, save)
     save({}, complete=True)
 
 
@@ -342,16 +335,16 @@ def work_through(args: argparse.Namespace) -> None:
     """Run the stages that are not complete, each until its share ends."""
     started = time.monotonic()
     open_stages = [name for name in args.stages if not results(args.folder).get(name, {}).get("complete")]
-    planned = sum(STAGES[name].minutes for name in open_stages)
-    shares = {name: STAGES[name].minutes / planned * args.minutes * 60 for name in open_stages}
+    planned = sum(STAGES[name][1] for name in open_stages)
+    shares = {name: STAGES[name][1] / planned * args.minutes * 60 for name in open_stages}
     shares = {name: share - GRACE for name, share in shares.items()}
     for i, name in enumerate(open_stages):
         later = sum(shares[other] + GRACE for other in open_stages[i + 1 :])
         seconds = args.minutes * 60 - GRACE - later - (time.monotonic() - started)
         seconds = seconds if name == "multi30k" or args.minutes < planned / 2 else min(seconds, 2 * shares[name])
         command = [sys.executable, "-m", "experiments.gpu_record", "--run", name]
-        command += ["--seconds", str(seconds), "--began", str(time.time())]
-        command += ["--device", args.device, "--folder", str(args.folder), *(["--smoke"] if args.smoke else [])]
+        command += ["--ends", str(time.time() + seconds), "--device", args.device]
+        command += ["--folder", str(args.folder), *(["--smoke"] if args.smoke else [])]
         began = time.monotonic()
         status = run_within(command, seconds)
         how = "killed at the end of its share" if status is None else "done" if status == 0 else f"failed, {status}"
@@ -369,16 +362,14 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("checkpoints/gpu_record"), help="of the stages' results")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes; no record is written")
     parser.add_argument("--run", choices=list(STAGES), help=argparse.SUPPRESS)
-    parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
-    parser.add_argument("--began", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--ends", type=float, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if not args.smoke and not torch.cuda.is_available():
         raise SystemExit("gpu_record needs a GPU; --smoke --device cpu shows whether its stages run")
     args.folder = args.folder.resolve()
     args.folder.mkdir(parents=True, exist_ok=True)
     if args.run:
-        ends = time.monotonic() + args.seconds - (time.time() - args.began)
-        run_stage(args.run, Clock(args.device, ends, args.smoke, args.folder), args.began)
+        run_stage(args.run, Clock(args.device, args.ends, args.smoke, args.folder))
         return
     started = time.monotonic()
     work_through(args)

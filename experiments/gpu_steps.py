@@ -8,20 +8,18 @@ waits for the device. The limits of the device are measured in the same run: a l
 import functools
 import statistics
 import sys
-import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
 
-from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, count_parameters, record_attention
+from transformer_lib import BASE, TrainingConfig, Transformer, TransformerConfig, record_attention
 from transformer_lib.data import Batch, make_batch
 from transformer_lib.training import adam, train
 from transformer_run.update import Precision, Update
 from workshop.lab.cost import training_flops
-from workshop.lab.gpu_peak import gpu_peak
 
 LENGTH = 32  # tokens of a sentence on either side
 
@@ -117,31 +115,3 @@ def measured(form: Form, work: Work, tokens: int, device: str) -> dict[str, Any]
         result = {"tokens": tokens, "error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
     print(f"{form.name}, {tokens} tokens: {result}", file=sys.stderr, flush=True)
     return result
-
-
-def limits(device: str, smoke: bool) -> dict[str, Any]:
-    """What is measured, and the limits of the device."""
-    work = SMOKE if smoke else FULL
-    peak = gpu_peak(device, 64 if smoke else 8192)
-    return {
-        "model": asdict(work.config) | {"parameters": count_parameters(work.config)},
-        "sentence_tokens": LENGTH,
-        "steps": {"not_timed": work.warm_up, "timed": work.steps},
-        "peak_tflops_bf16": {name: value and round(value, 4) for name, value in peak.items()},
-        "copy_gb_per_s": round(copy_gb_per_s(device, (1 << 12) if smoke else (1 << 29)), 1),
-    }
-
-
-def copy_gb_per_s(device: str, numbers: int) -> float:
-    """GB/s of a large copy, read and written."""
-    source = torch.randn(numbers, device=device)
-    target = torch.empty_like(source)
-    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
-    best = 0.0
-    for _ in range(10):
-        wait()
-        start = time.perf_counter()
-        target.copy_(source)
-        wait()
-        best = max(best, 2 * 4 * numbers / (time.perf_counter() - start) / 1e9)
-    return best

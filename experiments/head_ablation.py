@@ -8,7 +8,6 @@ the whole model, with a paired bootstrap. The weights of the whole model are mea
 patterns, undecidedness, crossings.
 """
 
-import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean, stdev
@@ -20,11 +19,11 @@ from torch import Tensor
 
 from transformer_lib import Transformer, record_attention
 from transformer_lib.attention_maps import heads_removed
-from transformer_lib.data import load_pairs, token_batches
+from transformer_lib.data import load_pairs
 from transformer_lib.decoding import hypothesis_attention
-from transformer_lib.evaluation import import_sacrebleu, perplexity
+from transformer_lib.evaluation import import_sacrebleu
 from transformer_lib.reference import crossed_pairs, keys_looked_at, share_of_weight
-from transformer_run.translator import Translator, find_folder, model_file
+from transformer_run.translator import Translator
 
 RESAMPLES = 1000
 # Forms that send the verb of the clause to its end: "ich habe … gelesen", "ich will … lesen".
@@ -224,7 +223,6 @@ def measured(translator: str, sentences: int, seed: int) -> dict[str, Any]:
     if sentences:
         pairs = pairs[:: max(1, len(pairs) // sentences)][:sentences]
     sources = [source for source, _ in pairs]
-    encoded = whole_model.encode(pairs)
     scorer = Scorer([target for _, target in pairs], seed)
     hypotheses = whole_model.translate(sources)
     whole = scorer.counts(hypotheses)
@@ -232,8 +230,7 @@ def measured(translator: str, sentences: int, seed: int) -> dict[str, Any]:
     def without(name: str, heads: list[tuple[str, int]]) -> dict[str, Any]:
         with heads_removed(whole_model.model, heads):
             scores = scorer.cost(whole, scorer.counts(whole_model.translate(sources)))
-            nats = math.log(perplexity(whole_model.model, token_batches(encoded, 4000)))
-        return {"removed": name, "heads": heads, "nats_per_token": round(nats, 4), **scores}
+        return {"removed": name, "heads": heads, **scores}
 
     removed = each(without, groups(whole_model.model))
     eos_id = whole_model.model.config.eos_id
@@ -243,17 +240,14 @@ def measured(translator: str, sentences: int, seed: int) -> dict[str, Any]:
         {"attention": name, "head": head} | {habit: [round(x, 4) for x in shares] for habit, shares in of_head.items()}
         for (name, head), of_head in head_habits(translated).items()
     ]
-    weights = model_file(find_folder(translator))
     return {
         "what": "heads of a trained translator: what they look at, and what is lost without them",
         "data": f"Tatoeba, {whole_model.source} to {whole_model.target}, test: {len(pairs):,} pairs",
         "translator": translator,
-        "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest() if weights.exists() else None,
         "sentences": len(pairs),
         "decoding": "greedy",
         "bleu": round(scorer.bleu(whole.sum(axis=0)), 2),
         "bleu_signature": scorer.signature(),
-        "nats_per_token": round(math.log(perplexity(whole_model.model, token_batches(encoded, 4000))), 4),
         "resamples": RESAMPLES,
         "removed": removed,
         "habits": habits,

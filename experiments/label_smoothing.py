@@ -49,21 +49,19 @@ def score(model: Transformer, batches: list[Any]) -> dict[str, Any]:
         "token_accuracy": round(hit.double().mean().item(), 5),
         "sentence_accuracy": round(torch.cat(sentences).double().mean().item(), 5),
         "mean_confidence": round(confidence.mean().item(), 5),
-        "confidence_where_wrong": round(confidence[~hit].mean().item(), 5),
         "histogram": [int(count) for count in histogram],
     }
 
 
 def one_run(words: NumberWords, epsilon_ls: float, seed: int) -> dict[str, Any]:
     """Train with so much smoothing, and score the mean of the last weights."""
-    training, files = TRAINING | {"epsilon_ls": epsilon_ls}, []
-    model, optimizer, records = train_number_words(words, MODEL, training, seed)
+    model, optimizer, records = train_number_words(words, MODEL, TRAINING | {"epsilon_ls": epsilon_ls}, seed)
     with tempfile.TemporaryDirectory() as folder:
+        files = {step: Path(folder, f"step-{step}") for step in AVERAGED}
         for update in records:
-            if update.step_num in AVERAGED:
-                files.append(Path(folder, f"step-{update.step_num}"))
-                save_checkpoint(files[-1], model, optimizer, update.step_num)
-        model.load_state_dict(average_checkpoints(files))
+            if update.step_num in files:
+                save_checkpoint(files[update.step_num], model, optimizer, update.step_num)
+        model.load_state_dict(average_checkpoints([*files.values()]))
     scored = list(token_batches(words.ids(words.scored), 4000))
     return {"epsilon_ls": epsilon_ls, "seed": seed, **score(model, scored)}
 

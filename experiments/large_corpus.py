@@ -9,28 +9,24 @@ the seconds stand those in which the processor worked for this process: other pr
 former more than the latter.
 """
 
-import argparse
 import hashlib
 import itertools
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
-import torch
 
 from transformer_lib import TrainingConfig, TransformerConfig
 from transformer_lib.data.batches import Batch, batch_plan
 from transformer_lib.training import epochs
 from transformer_run.preparation import ENCODED, EncodedPairs, encode_once, new_translator, read_corpus
 from transformer_run.settings import RunConfig
-from workshop.lab.provenance import ROOT, provenance, write_result
+from workshop.lab.experiment import processes, record
 
 SEED, VOCABULARY = 0, 37_000
 WORDS = (116 / 4.5, 110 / 4.5)  # in a sentence, on average
@@ -39,6 +35,7 @@ LONGEST, CHUNK, FIRST = 250, 10_000, 50  # words of a sentence; pairs written at
 TRAINING = TrainingConfig(batch_tokens=25_000, seed=SEED)
 MODEL: dict[str, Any] = {"num_layers": 1, "d_model": 8, "d_ff": 8, "num_heads": 1, "d_k": 8, "d_v": 8}
 PROCESSES = (1, 2, 4)
+Part = Callable[[Path, int], dict[str, Any]]
 
 
 def write_text(folder: Path, pairs: int) -> None:
@@ -62,9 +59,9 @@ def write_text(folder: Path, pairs: int) -> None:
 
 
 def memory() -> dict[str, int]:
-    """MiB of this process: now, at most, and of the files mapped into it now."""
+    """MiB of this process: at most, and of the files mapped into it now."""
     fields = dict(line.split(":") for line in Path("/proc/self/status").read_text("utf-8").splitlines())
-    names = {"resident_mib": "VmRSS", "peak_mib": "VmHWM", "mapped_mib": "RssFile"}
+    names = {"peak_mib": "VmHWM", "mapped_mib": "RssFile"}
     return {name: int(fields[field].split()[0]) // 1024 for name, field in names.items()}
 
 
@@ -126,61 +123,35 @@ def epoch(folder: Path, _skip: int) -> dict[str, Any]:
     return {"batches": count, "target_tokens": tokens, "seconds": wall, "cpu_seconds": cpu, **memory()}
 
 
-PARTS = {"imports": imports, "prepare": prepare, "batches": batches, "epoch": epoch}
+def together(part: Part, folder: Path, number: int = 1, skip: int = 0) -> list[dict[str, Any]]:
+    """What a part says in each of so many processes that run at the same time, each with one thread."""
+    with patch.dict(os.environ, OMP_NUM_THREADS="1"), processes(number) as pool:
+        return list(pool.map(part, [folder] * number, [skip] * number))
 
 
-def together(part: str, folder: Path, processes: int = 1, skip: int = 0) -> list[dict[str, Any]]:
-    """What a part says in each of so many processes that run at the same time."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--part", part, "--folder", str(folder)]
-    command += ["--skip", str(skip)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    started = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(processes)]
-    said = [process.communicate()[0] for process in started]
-    if any(process.returncode for process in started):
-        raise SystemExit(f"{part} failed")
-    return [json.loads(text) for text in said]
-
-
-def measure(pairs: int) -> dict[str, Any]:
+def measured(pairs: int) -> dict[str, Any]:
     """All parts, on files that are written for it and removed afterwards."""
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_text(folder, pairs)
         text_mib = sum(path.stat().st_size for path in folder.iterdir()) // 2**20
-        found: dict[str, Any] = {"text_mib": text_mib, "imports": together("imports", folder)[0]}
-        found["prepare"] = together("prepare", folder)[0]
-        found["batches"] = [{"processes": n, "of_each": together("batches", folder, n)} for n in PROCESSES]
-        found["epoch"] = together("epoch", folder)[0]
+        found: dict[str, Any] = {"text_mib": text_mib, "imports": together(imports, folder)[0]}
+        found["prepare"] = together(prepare, folder)[0]
+        found["batches"] = [{"processes": n, "of_each": together(batches, folder, n)} for n in PROCESSES]
+        found["epoch"] = together(epoch, folder)[0]
         half = found["epoch"]["batches"] // 2
-        found["resumed"] = {"batches_before": half, **together("batches", folder, skip=half)[0]}
-    return found
-
-
-def main() -> None:
-    """One part, or all of them and the record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=4_500_000)
-    parser.add_argument("--part", choices=PARTS, help="one part alone, on the files in --folder")
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--skip", type=int, default=0)
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    if args.part:
-        print(json.dumps(PARTS[args.part](args.folder, args.skip)))
-        return
-    started = time.monotonic()
-    result = {
+        found["resumed"] = {"batches_before": half, **together(batches, folder, skip=half)[0]}
+    return {
         "what": "a synthetic corpus read, encoded and cut into batches from memory-mapped arrays; the memory of each",
-        "data": f"{args.pairs:,} synthetic pairs with the mean lengths of WMT14 English-German; words at spaces",
-        "text_pairs": args.pairs,
+        "data": f"{pairs:,} synthetic pairs with the mean lengths of WMT14 English-German; words at spaces",
+        "text_pairs": pairs,
         "batch_tokens": TRAINING.batch_tokens,
         "batches_compared": FIRST,
-        "load_average_before": round(os.getloadavg()[0], 1),
-        **measure(args.pairs),
-        **provenance(SEED, time.monotonic() - started),
+        "load_average_before": round(load, 1),
+        **found,
     }
-    print(f"written to {write_result('large_corpus', result).name}")
 
 
 if __name__ == "__main__":
-    main()
+    record("large_corpus", __doc__, measured, pairs=4_500_000)

@@ -11,7 +11,6 @@ import os
 import random
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from experiments.by_command import given, steps_of
+from transformer_lib import TransformerConfig, count_parameters
 from workshop.lab.experiment import each, record
 from workshop.lab.provenance import ROOT
+from workshop.lab.small_model import number_words
 
 SEEDS = [0, 1, 2]
 PROCESSES = [1, 2, 4]
@@ -56,8 +58,7 @@ def launcher(processes: int) -> list[str]:
 def train_command(folder: Path, processes: int, seed: int) -> list[str]:
     """The ordinary training command under torchrun."""
     arguments = ["--data", "number_words", "--source", "en", "--target", "de", "--device", "cpu", "--threads", "1"]
-    settings = ["--model", *(f"{k}={v}" for k, v in MODEL.items())]
-    settings += ["--training", *(f"{k}={v}" for k, v in (TRAINING | {"seed": seed}).items())]
+    settings = ["--model", *given(MODEL), "--training", *given(TRAINING | {"seed": seed})]
     every = ["--validate-every", str(VALIDATE_EVERY)]
     return [*launcher(processes), "-m", "transformer_run", "train", str(folder), *arguments, *every, *settings]
 
@@ -81,7 +82,7 @@ def workers(process: subprocess.Popen[str]) -> list[int]:
 
 def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any]:
     """Train to the end; kill a random worker whenever so many steps are on record."""
-    generator, started, kills = random.Random(seed), time.monotonic(), []
+    generator, kills = random.Random(seed), []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "run")
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
@@ -99,7 +100,7 @@ def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any
             said = process.communicate()[1]
         if process.returncode:
             raise SystemExit(said[-3000:])
-        lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+        lines = steps_of(folder)
     resumed = resumed_steps(said)
     for kill, step in zip(kills, resumed, strict=True):
         kill["resumed_from_step"] = step
@@ -110,8 +111,6 @@ def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any
         "loss_nats_per_token": [line["loss_nats_per_token"] for line in lines],
         "val_perplexity": [line["val_perplexity"] for line in lines if "val_perplexity" in line],
         "target_tokens": sum(line["target_tokens"] for line in lines),
-        "median_seconds_per_step": round(statistics.median(line["seconds"] for line in lines[5:]), 4),
-        "wall_seconds": round(time.monotonic() - started, 1),
     }
 
 
@@ -126,25 +125,11 @@ def exchange(gradient: str, numbers: int, processes: int) -> dict[str, Any]:
     return {"gradient": gradient, "numbers": numbers, "processes": processes, "seconds": seconds}
 
 
-def model_size() -> int:
-    """Parameters of the model that the runs train."""
-    from transformer_lib import TransformerConfig, count_parameters
-    from workshop.lab.small_model import number_words
-
-    return count_parameters(TransformerConfig(vocabulary_size=len(number_words().tokenizer), **MODEL))
-
-
 def measured() -> dict[str, Any]:
     """The record of all runs, and of the exchange alone."""
-    loads: list[float] = []
-
-    def noted_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any]:
-        loads.append(round(os.getloadavg()[0], 1))
-        return one_run(processes, seed, killed_after)
-
     cases = [*((processes, []) for processes in PROCESSES), (2, KILLED_AFTER)]
-    runs = each(noted_run, [(processes, seed, kills) for seed in SEEDS for processes, kills in cases])
-    size = model_size()
+    runs = each(one_run, [(processes, seed, kills) for seed in SEEDS for processes, kills in cases])
+    size = count_parameters(TransformerConfig(vocabulary_size=len(number_words().tokenizer), **MODEL))
     sizes = {name: numbers or size for name, numbers in GRADIENTS.items()}
     return {
         "what": "one training on 1, 2 and 4 processes over gloo on one machine; two workers of 2 processes killed",
@@ -154,7 +139,6 @@ def measured() -> dict[str, Any]:
         "training": TRAINING | {"validate_every": VALIDATE_EVERY},
         "runs": runs,
         "exchanges": each(exchange, [(*gradient, count) for gradient in sizes.items() for count in PROCESSES[1:]]),
-        "load_average_before_each_run": loads,
     }
 
 

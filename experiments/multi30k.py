@@ -14,31 +14,32 @@ The result holds all runs of the configuration that stand in the folder, and kee
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
-from multiprocessing import get_context
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import torch
 
+from experiments.by_command import given, steps_of, train, validations
 from transformer_lib import TransformerConfig, average_checkpoints, count_parameters
-from transformer_lib.config import TrainingConfig
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
-from transformer_run import cli
-from transformer_run.settings import OF_THE_UPDATE, assignments
+from transformer_run.metrics import Metrics
+from transformer_run.settings import RunConfig, assignments
 from transformer_run.translator import Translator
 from transformer_run.update import chosen_precision
 from workshop.lab.cost import training_flops
+from workshop.lab.experiment import runs as kept_runs
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
 from workshop.lab.provenance import RESULTS, provenance, write_result
 
@@ -70,9 +71,8 @@ BEAMS = [Decoding("average", BEAM, alpha) for alpha in ALPHAS]
 PAPER = BEAMS[0]
 SEARCH = [GREEDY[1], PAPER, BEAMS[-1]]  # what a search of settings compares
 # What a run leaves in its folder, by --validation-only.
-TRANSLATED = {True: "translated_validation.json", False: "translated.json"}
-DONE = {True: "validated.json", False: "scored.json"}
-WINDOW = 50  # steps whose loss and speed are written down together
+TRANSLATED = {True: "translated_validation", False: "translated"}
+DONE = {True: "validated", False: "scored"}
 
 
 @dataclass(frozen=True)
@@ -88,18 +88,12 @@ class Config:
     sentences: int | None = None  # of the validation and test sets; None: all
 
     def changed(self, changes: tuple[str, ...]) -> "Config":
-        """The configuration with other settings, such as "p_drop=0.2"."""
-        own, model, training = {}, dict(self.model), dict(self.training)
-        for key, value in assignments(changes).items():
-            if key in OWN_SETTINGS:
-                own[key] = value
-            elif key in TransformerConfig.__dataclass_fields__:
-                model[key] = value
-            elif key in TrainingConfig.__dataclass_fields__ or key in OF_THE_UPDATE:
-                training[key] = value
-            else:
-                raise ValueError(f"no configuration has a setting {key!r}")
-        return replace(self, model=model, training=training, **own)
+        """The configuration with other settings, such as "p_drop=0.2". Raises ValueError as the command line does."""
+        training = assignments(changes)
+        own = {name: training.pop(name) for name in OWN_SETTINGS & training.keys()}
+        model = {name: training.pop(name) for name in TransformerConfig.__dataclass_fields__ if name in training}
+        RunConfig().changed(own, model, training)
+        return replace(self, model=self.model | model, training=self.training | training, **own)
 
 
 OWN_SETTINGS = {"vocabulary_size", "validate_every", "keep_last", "patience"}
@@ -163,12 +157,8 @@ class Task:
     run: Run
     config: Config
     folder: Path
-    device: str
-    minutes: float
-    validation_only: bool
-    workers: int  # runs side by side
+    args: argparse.Namespace  # of the command line
     on_device: list[str]  # training settings that follow from the device
-    share: bool = False  # of a run that the clock cut, translate what there is
 
     @property
     def languages(self) -> list[str]:
@@ -180,23 +170,17 @@ class Task:
         pairs = load_pairs("multi30k", split, *self.languages)[: self.config.sentences]
         return [text for text, _ in pairs], [text for _, text in pairs]
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """The record of each step so far."""
-        path = self.folder / "metrics.jsonl"
-        return [json.loads(line) for line in path.read_text("utf-8").split("\n") if line] if path.exists() else []
-
     def has_ended(self) -> bool:
         """Whether all steps are made, or patience ended them."""
-        lines = self.metrics()
-        if not lines or lines[-1]["step_num"] >= self.config.training["num_steps"]:
-            return bool(lines)
-        perplexities = [line["val_perplexity"] for line in lines if "val_perplexity" in line]
-        since_best = len(perplexities) - 1 - perplexities.index(min(perplexities))
-        return self.config.patience is not None and since_best >= self.config.patience
+        seen = Metrics(None)
+        for step in steps_of(self.folder):
+            seen.write(step)
+        steps = seen.last.get("step_num", 0)
+        return steps >= self.config.training["num_steps"] or seen.since_best >= (self.config.patience or math.inf)
 
     def translator(self, weights: Weights) -> Translator:
         """The trained translator, with its last weights or a mean of them."""
-        translator = Translator.load(self.folder, self.device, "latest")
+        translator = Translator.load(self.folder, self.args.device, "latest")
         if weights != "latest":
             number, every = MEANS[weights]
             paths = sorted(self.folder.glob("checkpoints/step-*.safetensors"))[-self.config.keep_last :]
@@ -210,30 +194,27 @@ class Task:
         return self.translator(decoding.weights).translate(sources, progress=True, **how)
 
 
-def perform(task: Task) -> None:
-    """Train one run, or go on with it; then let it translate; then score it. What is done is not done again."""
-    done, translated = task.folder / DONE[task.validation_only], task.folder / TRANSLATED[task.validation_only]
-    cut = translated.exists() and not json.loads(translated.read_text("utf-8"))["ended"]
-    if not translated.exists() or (cut and any(task.folder.glob("checkpoints/step-*"))):
+def perform(task: Task) -> dict[str, Any] | None:
+    """Train one run, or go on with it; then let it translate; then score it.
+
+    Returns:
+        The scores, with the translations that matter; None: the clock cut it, or another machine must score it.
+    """
+    path = task.folder / f"{TRANSLATED[task.args.validation_only]}.json"
+    translated = json.loads(path.read_text("utf-8")) if path.exists() else None
+    if not translated or (not translated["ended"] and any(task.folder.glob("checkpoints/step-*"))):
         if not task.has_ended():
             started = time.monotonic()
-            if status := cli.main(["train", *_arguments(task)]):
-                raise SystemExit(status)
-            memory = {name: round(gb, 3) for name, gb in peak_memory(task.device).items()}
-            trained = provenance(task.run.seed, time.monotonic() - started) | memory | {"workers": task.workers}
-            (task.folder / "trained.json").write_text(json.dumps(trained), "utf-8")
-        if not task.has_ended() and not task.share:
+            train(task.folder, *_arguments(task))
+            memory = {name: round(gb, 3) for name, gb in peak_memory(task.args.device).items()}
+            trained = provenance(task.run.seed, time.monotonic() - started) | memory | {"workers": task.args.workers}
+            write_result("trained", trained, task.folder)
+        if not task.has_ended() and not task.args.share:
             print(f"{task.run.name}: cut by the clock; the same command goes on with it", file=sys.stderr)
-            return
-        _write(translated, _training_summary(task) | _translated(task))
-    if not done.exists() and can_count_words():
-        _write(done, _scored(task, json.loads(translated.read_text("utf-8"))))
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    part.replace(path)
+            return None
+        translated = _training_summary(task) | _translated(task)
+        write_result(path.stem, translated, task.folder)
+    return _scored(task, translated) if can_count_words() else None
 
 
 def can_count_words() -> bool:
@@ -244,13 +225,13 @@ def can_count_words() -> bool:
 def _translated(task: Task) -> dict[str, Any]:
     """The translations, with what was chosen on the validation set: α first, then the mean of checkpoints."""
     references = task.sides("val")[1]
-    said = {"val": {d: task.translations("val", d) for d in (SEARCH if task.validation_only else GREEDY + BEAMS)}}
+    said = {"val": {d: task.translations("val", d) for d in (SEARCH if task.args.validation_only else GREEDY + BEAMS)}}
 
     def best(decodings: Iterable[Decoding]) -> Decoding:
         return max(decodings, key=lambda d: bleu(said["val"][d], references).score)
 
     chosen = best(d for d in BEAMS if d in said["val"])
-    if not task.validation_only:
+    if not task.args.validation_only:
         fit = [weights for weights, (number, every) in MEANS.items() if number * every <= task.config.keep_last]
         means = [chosen._replace(weights=weights) for weights in fit]
         said["val"] |= {d: task.translations("val", d) for d in means[1:]}
@@ -269,12 +250,10 @@ def _scored(task: Task, result: dict[str, Any]) -> dict[str, Any]:
         references = task.sides(split)[1]
         scored[split] = {name: scores(lines, references, language) for name, lines in of.items()}
     result["val"] = scored.pop("val")
-    if not task.validation_only:
-        of_tests = {split: of for split, of in said.items() if split != "val"}
+    if not task.args.validation_only:
         result["test"] = scored
-        result["hypotheses"] = {
-            split: {"greedy": of[GREEDY[0].name], "beam": of[result["chosen"]]} for split, of in of_tests.items()
-        }
+        both = {"greedy": GREEDY[0].name, "beam": result["chosen"]}
+        result["hypotheses"] = {split: {how: said[split][name] for how, name in both.items()} for split in scored}
     return result
 
 
@@ -315,30 +294,29 @@ def moses_words(language: str) -> Callable[[str], str]:
 
 def _arguments(task: Task) -> list[str]:
     config, (source, target) = task.config, task.languages
-    training = config.training | {"seed": task.run.seed} | dict(setting.split("=") for setting in task.on_device)
+    training = given(config.training | {"seed": task.run.seed} | assignments(task.on_device))
     return [
-        *(str(task.folder), "--device", task.device, "--minutes", str(task.minutes)),
+        *("--device", task.args.device, "--minutes", str(task.args.minutes)),
         *("--data", "multi30k", "--source", source, "--target", target),
         *("--vocabulary-size", str(config.vocabulary_size), "--validate-every", str(config.validate_every)),
         *("--keep-last", str(config.keep_last)),
         *(["--patience", str(config.patience)] if config.patience else []),
-        *("--model", *(f"{name}={value}" for name, value in config.model.items())),
-        *("--training", *(f"{name}={value}" for name, value in training.items())),
-        *(["--resume"] if any(task.folder.glob("checkpoints/step-*")) else []),
+        *("--model", *given(config.model), "--training", *training),
     ]
 
 
 def _training_summary(task: Task) -> dict[str, Any]:
-    """What metrics.jsonl holds, in windows of some steps; the cost of a step; where the run comes from."""
-    lines = task.metrics()
-    translator = Translator.load(task.folder)
-    windows = [lines[start : start + WINDOW] for start in range(0, len(lines), WINDOW)]
-    speeds = [sum(s["target_tokens"] for s in window) / sum(s["seconds"] for s in window) for window in windows]
+    """What metrics.jsonl holds, in sum; the cost of a step; where the run comes from."""
+    lines, translator = steps_of(task.folder), Translator.load(task.folder)
+    speed = statistics.median(step["target_tokens"] / step["seconds"] for step in lines)
     trained = json.loads((task.folder / "trained.json").read_text("utf-8"))
     alone = trained.get("workers") == 1
     seen = sum(step["target_tokens"] for step in lines)
     epoch = sum(len(ids) + 1 for _, ids in translator.encode(load_pairs("multi30k", "train", *task.languages)))
-    result = {
+    ids = translator.encode(load_pairs("multi30k", "val", *task.languages))
+    sides = [[len(side) + 1 for side in sentences] for sentences in zip(*ids, strict=True)]  # <eos> too
+    flops = training_flops(translator.model.config, *sides) / sum(sides[1])
+    return {
         **task.run._asdict(),
         "training_on_this_device": task.on_device,
         "parameters": count_parameters(translator.model),
@@ -346,23 +324,10 @@ def _training_summary(task: Task) -> dict[str, Any]:
         "target_tokens_seen": seen,
         "epochs": round(seen / epoch, 2),
         "seconds_in_steps": round(sum(step["seconds"] for step in lines), 1),
-        **_speed(statistics.median(speeds), _flops_per_target_token(task, translator), task.device, alone),
-        "validation": {
-            "step_num": [step["step_num"] for step in lines if "val_perplexity" in step],
-            "perplexity": [round(step["val_perplexity"], 4) for step in lines if "val_perplexity" in step],
-        },
+        **_speed(speed, flops, task.args.device, alone),
+        "validation": validations(lines),
         "trained": trained,
     }
-    if not task.validation_only:
-        result["curve"] = {
-            "step_num": [window[-1]["step_num"] for window in windows],
-            "loss_nats_per_token": [
-                round(statistics.fmean(step["loss_nats_per_token"] for step in window), 4) for window in windows
-            ],
-            "learning_rate": [round(window[-1]["learning_rate"], 7) for window in windows],
-            "tokens_per_second": [round(value) if alone else None for value in speeds],
-        }
-    return result
 
 
 def _speed(tokens_per_second: float, flops: float, device: str, alone: bool) -> dict[str, Any]:
@@ -374,18 +339,6 @@ def _speed(tokens_per_second: float, flops: float, device: str, alone: bool) -> 
         found["tflops"] = round(tokens_per_second * flops / 1e12, 4)
         found["peak_tflops_bf16"] = {name: value and float(f"{value:.3g}") for name, value in peak.items()}
     return {"flops_per_target_token": round(flops), **found}
-
-
-def _flops_per_target_token(task: Task, translator: Translator) -> float:
-    ids = translator.encode(load_pairs("multi30k", "val", *task.languages))
-    sides = [[len(side) + 1 for side in sentences] for sentences in zip(*ids, strict=True)]  # <eos> too
-    return training_flops(translator.model.config, *sides) / sum(sides[1])
-
-
-def data_read(runs: Iterable[dict[str, Any]]) -> str:
-    """Which part of the corpus served what in these runs."""
-    tests = f"; {' and '.join(TESTS)} scored after training" if any("test" in run for run in runs) else ""
-    return f"multi30k task 1 raw: train to learn; val to watch, to stop and to choose alpha{tests}"
 
 
 def merged(recorded: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -422,6 +375,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=4 if cuda else 1, help="runs side by side")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
     parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], help="default: bf16; on old GPUs fp16")
+    parser.add_argument("--eager", action="store_true", help="without the compiler, which takes a GPU minutes first")
     parser.add_argument("--folder", type=Path, help="of the runs (default: checkpoints/multi30k)")
     parser.add_argument("--share", action="store_true", help="let a run that the clock cut translate as it is")
     parser.add_argument("--validation-only", action="store_true", help="leave the test sets untouched")
@@ -444,20 +398,16 @@ def main() -> None:
     # On a CPU as the recorded runs had it.
     chosen = "bf16" if args.device == "cpu" else chosen_precision("auto", torch.device(args.device))
     precision = config.training.get("precision") or args.precision or chosen
-    on_device = [f"precision={precision}", *(["compile=true"] if cuda else [])]
-    tasks = []
+    on_device = [f"precision={precision}", *(["compile=true"] if cuda and not args.eager else [])]
+    folder, done, cases = args.folder / args.config, DONE[args.validation_only], {}
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
-        folder = args.folder / args.config / run.name
-        how = (args.device, args.minutes, args.validation_only, args.workers, on_device, args.share)
-        tasks.append(Task(run, config, folder, *how))
-    # A process for each run: the peak of its memory is its own.
-    with ProcessPoolExecutor(args.workers, get_context("spawn"), max_tasks_per_child=1) as pool:
-        list(pool.map(perform, tasks))
+        cases[f"{run.name}/{done}"] = (Task(run, config, folder / run.name, args, on_device),)
+    kept_runs(folder, perform, cases, args.workers)
     if not can_count_words():
         print("translated; a machine with spaCy and sacremoses scores it by the same command", file=sys.stderr)
         return
     # All runs of the folder, also those of other commands.
-    paths = sorted((args.folder / args.config).glob(f"*/{DONE[args.validation_only]}"))
+    paths = sorted(folder.glob(f"*/{done}.json"))
     done = [json.loads(path.read_text("utf-8")) for path in paths]
     name = f"multi30k_{args.config}"
     results = args.folder if args.smoke else RESULTS
@@ -468,22 +418,21 @@ def main() -> None:
     if before["config"] != about:
         raise ValueError(f"{path} holds runs of another configuration {args.config}; move it away first")
     runs = merged(before["runs"], done)
+    tests = f"; {' and '.join(TESTS)} scored after training" if any("test" in run for run in runs) else ""
     result = {
         "what": f"Multi30k, configuration {args.config}",
-        "data": data_read(runs),
+        "data": "multi30k task 1 raw: train to learn; val to watch, to stop and to choose alpha" + tests,
         "config": about,
-        "decodings": {d.name: d._asdict() for d in GREEDY + BEAMS},
         "headline": {} if args.validation_only else summary(runs),
         "runs": runs,
         **provenance(args.seeds[0], time.monotonic() - started),
     }
     write_result(name, result, results)
     for run_name, splits in hypotheses.items():
-        for split, hows in splits.items():
-            for how, lines in hows.items():
-                (results / name).mkdir(exist_ok=True)
-                text = "".join(f"{line}\n" for line in lines)
-                (results / name / f"{run_name}.{split}.{how}.txt").write_text(text, encoding="utf-8")
+        for (split, hows), how in product(splits.items(), ("greedy", "beam")):
+            (results / name).mkdir(exist_ok=True)
+            text = "".join(f"{line}\n" for line in hows[how])
+            (results / name / f"{run_name}.{split}.{how}.txt").write_text(text, encoding="utf-8")
     print(json.dumps(result["headline"], indent=1))
     print(f"written to {path}")
 

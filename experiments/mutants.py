@@ -9,48 +9,26 @@ the slow ones of its own file. experiments/mutants.toml says which survivors no 
 """
 
 import argparse
-import json
+import hashlib
 import re
-import shutil
 import tempfile
 import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
+from workshop.lab.experiment import recorded, runs
 from workshop.lab.forked import run_pytest
 from workshop.lab.mutants import Mutant, files_of, mutants, sample
-from workshop.lab.provenance import RESULTS, ROOT, provenance, write_result
+from workshop.lab.patches import copied
+from workshop.lab.provenance import ROOT, provenance, write_result
 
 PACKAGES, TESTS = [ROOT / "transformer_lib", ROOT / "transformer_run"], ROOT / "tests"
 SECONDS = 900.0  # for the tests of one file; a fault that makes them take longer has hung them
 ALL_SECONDS = 5400.0  # for all tests of the package
-# The tests of a file have its name. Where those of another file are meant to judge it too, that file stands here.
-JUDGES = {
-    "transformer_lib/attention.py": ["paper/test_transformer.py"],
-    "transformer_lib/multi_head_attention.py": ["paper/test_transformer.py"],
-    "transformer_lib/weight_files.py": ["run/test_checkpoints.py"],
-    "transformer_run/export/marian.py": ["run/test_export.py"],
-    "transformer_lib/config.py": ["paper/test_paper_tables.py", "paper/test_transformer.py"],
-    "transformer_lib/layers.py": ["paper/test_transformer.py", "paper/test_decoding.py"],
-    "transformer_lib/label_smoothing.py": ["paper/test_fast.py"],
-    "transformer_lib/transformer.py": ["paper/test_decoding.py"],
-    "transformer_lib/interop/conversion.py": ["run/test_interop.py"],
-    "transformer_run/export/ctranslate2.py": ["run/test_export.py"],
-    "transformer_lib/interop/marian.py": ["run/test_interop.py"],
-    "transformer_run/export/onnx.py": ["run/test_export.py"],
-    "transformer_run/export/page.py": ["run/test_export.py", "site/test_exported_models.py"],
-    "transformer_run/export/portable_tokenizer.py": ["run/test_export.py", "run/test_normalization.py"],
-    "transformer_run/export/surgery.py": ["site/test_exported_models.py"],
-    "transformer_lib/interop/torch.py": ["run/test_interop.py"],
-    "transformer_run/commands/evaluate.py": ["run/test_cli.py", "run/test_translate.py"],
-    "transformer_run/commands/train.py": ["run/test_cli.py", "run/test_settings.py"],
-    "transformer_run/metrics.py": ["run/test_cli.py"],
-    "transformer_run/settings.py": ["run/test_cli.py"],
-    "transformer_run/checkpoints.py": ["run/test_checkpoints.py", "run/test_translator.py"],
-    "transformer_run/preparation.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
-    "transformer_run/training_run.py": ["run/test_cli.py", "run/test_encoded_pairs.py"],
-}
+LISTED = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+JUDGES: dict[str, list[str]] = LISTED["judges"]
+REASONS = {(one["file"], one["before"], one["after"]): one["why"] for one in LISTED["equivalent"]}  # of equivalent ones
 QUICK, SLOW = "not slow and not deep", "not deep"
 # All of the package but the two files that plant faults themselves.
 ALL = ["paper", "run", "--deselect=tests/paper/test_defects.py", "--deselect=tests/run/test_mutants.py"]
@@ -87,7 +65,7 @@ def verdict(copy: Path, tests: list[str], marks: str, seconds: float) -> tuple[s
 def rings(mutant: Mutant) -> dict[str, tuple[list[str], str, float]]:
     """The tests that meet a mutant, the nearest first: which files, which marks, how many seconds."""
     own = {"own": (judges(mutant.file), QUICK, SECONDS)}
-    if told(mutant) in reasons():
+    if told(mutant) in REASONS:
         return own
     return own | {"quick": (ALL, QUICK, ALL_SECONDS), "slow": (judges(mutant.file), SLOW, ALL_SECONDS)}
 
@@ -115,22 +93,15 @@ def told(found: Mutant | dict[str, Any]) -> tuple[Any, ...]:
 
 
 def judge_all(drawn: list[Mutant], copy: Path, progress: Path) -> list[dict[str, Any]]:
-    """The verdicts until Ctrl-C; those of a run that was stopped are taken over from its file."""
-    progress.parent.mkdir(exist_ok=True)
-    lines = progress.read_text("utf-8").splitlines() if progress.exists() else []
-    known = {(told(line), line["line"]): line for line in map(json.loads, lines)}
+    """The verdicts until Ctrl-C; those of a run that was stopped are taken over from its folder."""
+    names = [hashlib.sha256(repr((told(mutant), mutant.line)).encode()).hexdigest() for mutant in drawn]
+    cases = {name: (copy, mutant, rings(mutant)) for name, mutant in zip(names, drawn, strict=True)}
     try:
-        for i, mutant in enumerate(drawn, start=1):
-            name = (told(mutant), mutant.line)
-            if name not in known:
-                known[name] = judged(copy, mutant, rings(mutant))
-                with progress.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(known[name], ensure_ascii=False) + "\n")
-            result = known[name]["result"]
-            print(f"{i}/{len(drawn)} {result}: {mutant.file}:{mutant.line} {mutant.after[:90]}", flush=True)
+        return runs(progress, judged, cases)
     except KeyboardInterrupt:
-        print(f"stopped with {len(known)} of {len(drawn)}; the same command goes on")
-    return [known[told(mutant), mutant.line] for mutant in drawn if (told(mutant), mutant.line) in known]
+        found = runs(progress, judged, cases, until=0)
+        print(f"stopped with {len(found)} of {len(drawn)}; the same command goes on")
+        return found
 
 
 def found_again(survivor: dict[str, Any]) -> Mutant:
@@ -149,7 +120,7 @@ def found_again(survivor: dict[str, Any]) -> Mutant:
 def judge_again(copy: Path, mutant: dict[str, Any]) -> dict[str, Any]:
     """The verdict now on a survivor that is not equivalent, or on one whose test is gone; the first stays on record."""
     survived = mutant["result"] == "survived"
-    if told(mutant) in reasons() if survived else exists(mutant["by"]):
+    if told(mutant) in REASONS if survived else exists(mutant["by"]):
         return mutant
     now = found_again(mutant)
     return judged(copy, now, rings(now)) | ({"at_first": "survived"} if survived else {})
@@ -173,18 +144,11 @@ def check_healthy(copy: Path, found: list[dict[str, Any]]) -> None:
         raise SystemExit(f"{test} fails without a mutant too")
 
 
-def reasons() -> dict[tuple[Any, ...], str]:
-    """Why these mutants are equivalent."""
-    listed = tomllib.loads((ROOT / "experiments" / "mutants.toml").read_text("utf-8")).get("equivalent", [])
-    return {told(entry): entry["why"] for entry in listed}
-
-
 def record(found: list[dict[str, Any]]) -> dict[str, Any]:
     """The mutants, with the reason beside each equivalent one, and how many ended how."""
-    whys = reasons()
     for mutant in found:
-        if mutant["result"] == "survived" and told(mutant) in whys:
-            mutant["equivalent"] = whys[told(mutant)]
+        if mutant["result"] == "survived" and told(mutant) in REASONS:
+            mutant["equivalent"] = REASONS[told(mutant)]
     first = [mutant for mutant in found if mutant.get("at_first", mutant["result"]) != "survived"]
     return {
         "planted": len(found),
@@ -204,13 +168,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     parser.add_argument("--survivors", action="store_true", help="judge the recorded survivors once more")
     args = parser.parse_args()
-    started, progress = time.monotonic(), ROOT / "_build" / f"mutants-{args.seed}-{args.number}.jsonl"
+    started, progress = time.monotonic(), ROOT / "_build" / f"mutants-{args.seed}-{args.number}"
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
-        for package in PACKAGES:
-            shutil.copytree(package, copy / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        copied(copy, without=["__pycache__"])
         if args.survivors:
-            old = json.loads((RESULTS / "mutants.json").read_text("utf-8"))
+            old = recorded("mutants")
             found = [judge_again(copy, mutant) for mutant in old["mutants"]]
             args.seed, args.number, seconds = old["seed"], old["drawn"], old["seconds"]
         else:

@@ -6,14 +6,13 @@ The command line's own `train`, a minute or two on one CPU core, to exact transl
 The book's page with the translator in the browser uses what is packed here: run workshop/site/export_onnx.py after it.
 """
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from experiments.by_command import steps_of, train
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
-from transformer_run import cli
 from transformer_run.translator import PRETRAINED, Translator
 from workshop.lab.experiment import record
 
@@ -23,18 +22,11 @@ MODEL = ["d_model=64", "d_ff=256", "num_layers=2", "num_heads=4", "d_k=16", "d_v
 TRAINING = ["num_steps=1000", "batch_tokens=700", "accumulate=3", "warmup_steps=3000"]
 
 
-def train(folder: Path, corpus: list[str], model: list[str], training: list[str], seed: int) -> None:
-    """By the command that the README shows."""
-    settings = ["--model", *model, "--training", *training, f"seed={seed}"]
-    if status := cli.main(["train", str(folder), *corpus, "--device", "cpu", *settings]):
-        raise SystemExit(status)
-
-
 def ship(folder: Path, name: str, parts: dict[str, list[tuple[str, str]]]) -> dict[str, Any]:
     """Pack the last checkpoint under this name, and score what was packed on each part."""
     Translator.load(folder).pack(PRETRAINED / name)
     packed = Translator.load(PRETRAINED / name)
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    lines = steps_of(folder)
     return {
         "parameters": count_parameters(packed.model),
         "bytes": {path.name: path.stat().st_size for path in sorted((PRETRAINED / name).glob("*.[js]*"))},
@@ -75,7 +67,8 @@ It knows the {result["vocabulary"]} English and German words of the numbers from
 def measured(seed: int) -> dict[str, Any]:
     """Train, score and pack; the record of all three."""
     with tempfile.TemporaryDirectory() as folder:
-        train(Path(folder, "run"), CORPUS, MODEL, TRAINING, seed)
+        settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}"]
+        train(Path(folder, "run"), *CORPUS, "--device", "cpu", *settings)  # as the README shows it
         parts = {part: load_pairs("number_words", part, "en", "de") for part in ("val", "test")}
         result = {
             "what": f"the translator {NAME} that comes with the package: numbers up to 999,999 in words",

@@ -8,17 +8,16 @@ One page at a time, each in a process of its own; all pages take about as long a
 """
 
 import argparse
-import multiprocessing
 import sys
 import time
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from workshop.course.other_seeds import failures
+from workshop.lab.experiment import processes
 from workshop.lab.provenance import ROOT, provenance, write_result
 from workshop.site.book_index import pages_in_order
 
@@ -35,8 +34,7 @@ def page_run(path: Path, by: int) -> list[str]:
 def moved(pages: list[Path], by: int) -> dict[str, Any]:
     """What fails on each page with its seeds moved `by` so much, and how long all pages took."""
     failed, started = {}, time.monotonic()
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, max_tasks_per_child=1) as pool:
+    with processes() as pool:
         for path in pages:
             if found := pool.submit(page_run, path, by).result():
                 failed[path.stem] = found

@@ -7,22 +7,20 @@ NAME.cs.gz (https://github.com/multi30k/dataset, data/task1/raw). The settings w
 files are read once, at its end.
 """
 
-import argparse
 import contextlib
 import hashlib
 import io
-import json
 import shlex
-import time
 from pathlib import Path
 from typing import Any
 
+from experiments.by_command import command, steps_of, validations
 from transformer_lib.data.corpora import data_folder
-from transformer_run import cli
 from transformer_run.preparation import read_corpus
 from transformer_run.settings import RunConfig
 from transformer_run.translator import Translator
-from workshop.lab.provenance import RESULTS, provenance, write_result
+from workshop.lab.experiment import record
+from workshop.lab.provenance import RESULTS
 
 NAME = "own_corpus"
 TRAIN = (
@@ -41,12 +39,11 @@ SENTENCES = [
 ]
 
 
-def command(line: str, files: Path) -> str:
+def printed(line: str, files: Path) -> str:
     """What a command of the library prints, in the folder of the files."""
     said = io.StringIO()
     with contextlib.chdir(files), contextlib.redirect_stdout(said):
-        if status := cli.main(shlex.split(line)):
-            raise SystemExit(status)
+        command(*shlex.split(line))
     return said.getvalue().replace(f"{files.resolve()}/", "")
 
 
@@ -57,11 +54,10 @@ def make_translator(folder: Path, files: Path, train: str = TRAIN) -> dict[str, 
     hypotheses.unlink(missing_ok=True)  # of an earlier call
     where = shlex.quote(str(folder.resolve()))
     output = f"--output {shlex.quote(str(hypotheses.resolve()))}"
-    command(f"train {where} {train}{resume}", files)
-    evaluated = command(f"evaluate {where} {EVALUATE} {output}", files)
+    printed(f"train {where} {train}{resume}", files)
+    evaluated = printed(f"evaluate {where} {EVALUATE} {output}", files)
     corpus = read_corpus(RunConfig.read(folder))
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
-    validated = [line for line in lines if "val_perplexity" in line]
+    steps = steps_of(folder)
     translations = Translator.load(folder, checkpoint="average").translate(SENTENCES, beam_size=4)
     return {
         "commands": [
@@ -71,39 +67,31 @@ def make_translator(folder: Path, files: Path, train: str = TRAIN) -> dict[str, 
         ],
         "evaluated": evaluated.splitlines(),
         "pairs": {"training": len(corpus), "validation": len(corpus.held_out), "left out": corpus.dropped},
-        "steps": lines[-1]["step_num"],
-        "seconds_in_steps": round(sum(line["seconds"] for line in lines)),
-        "validation": {
-            "step_num": [line["step_num"] for line in validated],
-            "perplexity": [round(line["val_perplexity"], 4) for line in validated],
-        },
+        "steps": steps[-1]["step_num"],
+        "seconds_in_steps": round(sum(step["seconds"] for step in steps)),
+        "validation": validations(steps),
         "translations": dict(zip(SENTENCES, translations, strict=True)),
     }
 
 
-def main() -> None:
-    """Make the translator; write the result and the translations of the test file."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--files", type=Path, help="their folder (default: multi30k among the corpora)")
-    parser.add_argument("--folder", type=Path, default=Path(f"checkpoints/{NAME}"), help="of the run")
-    args = parser.parse_args()
-    started = time.monotonic()
-    files = args.files or data_folder() / "multi30k"
-    args.folder.mkdir(parents=True, exist_ok=True)
-    made = make_translator(args.folder, files)
+def measured(files: Path | None, folder: Path) -> dict[str, Any]:
+    """Make the translator; the record, and beside it the translations of the test file."""
+    files = files or data_folder() / "multi30k"
+    folder.mkdir(parents=True, exist_ok=True)
+    made = make_translator(folder, files)
     names = [f"{split}.{language}.gz" for split in ("train", "val", "test_2016_flickr") for language in ("fr", "cs")]
-    result = {
+    (RESULTS / NAME).mkdir(exist_ok=True)
+    (RESULTS / NAME / "hypotheses.cs.txt").write_bytes((folder / "hypotheses.txt").read_bytes())
+    return {
         "what": "a translator from French to Czech, from six text files by three command lines",
         "data": "Multi30k task 1 raw: train to learn, val to watch, test_2016_flickr scored once, after training",
         "sha256": {name: hashlib.sha256((files / name).read_bytes()).hexdigest() for name in names},
-        "vocabulary": len(Translator.load(args.folder).target_tokenizer),
+        "vocabulary": len(Translator.load(folder).target_tokenizer),
         **made,
-        **provenance(0, time.monotonic() - started),
     }
-    print("written to", write_result(NAME, result))
-    (RESULTS / NAME).mkdir(exist_ok=True)
-    (RESULTS / NAME / "hypotheses.cs.txt").write_bytes((args.folder / "hypotheses.txt").read_bytes())
 
 
 if __name__ == "__main__":
-    main()
+    where = {"type": Path, "help": "their folder (default: multi30k among the corpora)"}
+    run = {"type": Path, "default": Path(f"checkpoints/{NAME}"), "help": "of the run"}
+    record(NAME, __doc__, measured, torch_threads=None, files=where, folder=run)

@@ -146,21 +146,19 @@ def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:
     recorded = json.loads((ROOT / "tests/fixtures/torchtext_0_18.json").read_text("utf-8"))
     vocabularies = {}
     for i, language in enumerate(("de", "en")):
-        words = [pair[i].lower().split() for pair in train]
+        words, of_0_18 = [pair[i].lower().split() for pair in train], recorded["vocabularies"][language]
         field = data.Field()
         field.build_vocab(words, min_freq=recorded["min_freq"])
         made = {
-            "torchtext 0.18.0, recorded": None,
             f"torchtext {__version__}": [*SPECIALS, *field.vocab.itos[2:]],
             "this library": Vocabulary.build(words, recorded["min_freq"]).tokens,
         }
-        of_0_18 = recorded["vocabularies"][language]
-        vocabularies[language] = {
-            name: {"size": of_0_18["size"], "sha256": of_0_18["sha256_of_newline_joined"]}
-            if tokens is None
-            else {"size": len(tokens), "sha256": hashlib.sha256("\n".join(tokens).encode()).hexdigest()}
+        found = {
+            name: {"size": len(tokens), "sha256": hashlib.sha256("\n".join(tokens).encode()).hexdigest()}
             for name, tokens in made.items()
         }
+        own = {"size": of_0_18["size"], "sha256": of_0_18["sha256_of_newline_joined"]}
+        vocabularies[language] = {"torchtext 0.18.0, recorded": own} | found
     test = [english.lower().split() for _, english in load_pairs("multi30k", "test_2016_flickr", "de", "en")]
     damaged = {
         "identity": test,
@@ -168,22 +166,24 @@ def of_torchtext(train: list[tuple[str, str]]) -> dict[str, Any]:
         "first_token_repeated": [[r[0], *r] for r in test],
         "reversed": [r[::-1] for r in test],
     }
-    scores = {}
-    signature = ""
-    for name, hypotheses in damaged.items():
-        ours = bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in test], tokenize="none")
-        scores[name] = {
+    ours = {
+        name: bleu([" ".join(h) for h in hypotheses], [" ".join(r) for r in test], tokenize="none")
+        for name, hypotheses in damaged.items()
+    }
+    scores = {
+        name: {
             "torchtext 0.18.0, recorded": recorded["bleu"][name],
             f"torchtext {__version__}": bleu_score(hypotheses, [[r] for r in test]),
-            "this library": ours.score / 100,
+            "this library": ours[name].score / 100,
         }
-        signature = ours.signature
+        for name, hypotheses in damaged.items()
+    }
     return {
         "made_with": recorded["made_with"],
         "words": "between spaces, lower-cased; seen twice or more",
         "vocabularies": vocabularies,
         "bleu": scores,
-        "bleu_signature": signature,
+        "bleu_signature": ours["identity"].signature,
     }
 
 

@@ -13,7 +13,6 @@ import argparse
 import copy
 import io
 import itertools
-import json
 import math
 import statistics
 import time
@@ -32,6 +31,7 @@ from transformer_lib.data.corpora import data_folder, fetch
 from transformer_lib.data.trees import WORD, Tree, bracket_scores, linearize, mended_tree, read_trees, tidy
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import adam, epochs, train
+from workshop.lab.experiment import runs as kept_runs
 from workshop.lab.provenance import COMMIT, ROOT, provenance, write_result
 
 TREEBANK_URL = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/treebank.zip"
@@ -254,28 +254,21 @@ def main() -> None:
     )
     parser.add_argument("--steps", type=int, default=TRAINING["num_steps"], help="updates of each training")
     args = parser.parse_args()
-    started, training = time.monotonic(), TRAINING | {"num_steps": args.steps}
+    training = TRAINING | {"num_steps": args.steps}
     torch.set_num_threads(1)
-    runs = []
     bank = treebank()
     right = bank.trees
-    for seed, share in itertools.product(args.seeds, args.shares):
-        part = PARTS / f"{args.steps}-{share}-{seed}.json"
-        if not part.exists():
-            part.parent.mkdir(parents=True, exist_ok=True)
-            part.write_text(json.dumps(one_run(share, seed, training), ensure_ascii=False), "utf-8")
-        run = json.loads(part.read_text("utf-8"))
+    cases = itertools.product(args.seeds, args.shares)
+    runs = kept_runs(PARTS, one_run, {f"{args.steps}-{share}-{seed}": (share, seed, training) for seed, share in cases})
+    for run in runs:
         run["scores"] = {split: scores(lines, right[split]) for split, lines in run["hypotheses"].items()}
         run["by_length"] = by_length(run["hypotheses"]["validation"], right["validation"])
         if "test" in run["hypotheses"]:
             run["counted_right"] = counted_right(run["hypotheses"]["test"], right["test"])
-        runs.append(run)
-        print(f"{time.monotonic() - started:7.0f} s  {run['trees']} trees, seed {seed}: {run['scores']}")
-    by_size: dict[int, list[float]] = {}
-    for run in runs:
-        by_size.setdefault(run["trees"], []).append(run["scores"]["validation"]["evalb"]["f1"])
-    sizes = sorted(by_size)
-    f1 = [statistics.fmean(by_size[size]) for size in sizes]
+        print(f"{run['trees']} trees, seed {run['seed']}: {run['scores']}")
+    found = [(run["trees"], run["scores"]["validation"]["evalb"]["f1"]) for run in runs]
+    sizes = sorted({size for size, _ in found})
+    f1 = [statistics.fmean(score for its, score in found if its == size) for size in sizes]
     record = {
         "what": "constituency parsing of section 6.3 on the treebank sample, learned from shares of its trees",
         "data": "articles whose number ends in 5 for validation, in 0 for the test; the others to learn from",

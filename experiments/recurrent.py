@@ -185,8 +185,8 @@ def one_run(numbers, kind, d_vector, seed):
     for step_num, loss in enumerate(fit(model, numbers, MEASURED[-1], seed), start=1):
         if step_num in MEASURED:
             shares = {
-                "exact_match": {str(digits): round(share, 4) for digits, share in score(model, numbers).items()},
-                "right_words": {str(digits): round(share, 4) for digits, share in right_words(model, numbers).items()},
+                name: {str(digits): round(share, 4) for digits, share in found(model, numbers).items()}
+                for name, found in (("exact_match", score), ("right_words", right_words))
             }
             result["measured"].append({"step_num": step_num, "loss_nats_per_token": round(loss, 4)} | shares)
     return result

@@ -17,18 +17,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import torch
+from tqdm import tqdm
+
+from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints, record_attention
+from transformer_lib.data import WordTokenizer, english_number, german_number, token_batches
+from transformer_lib.evaluation import exact_match, perplexity
+from transformer_lib.training import adam, epochs, train
+from transformer_run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_run.translation import translate
 from workshop.lab.defects import DEFECTS, Defect
+from workshop.lab.experiment import recorded
 from workshop.lab.patches import copied, plant
-from workshop.lab.provenance import RESULTS, provenance, write_result
+from workshop.lab.provenance import provenance, write_result
+from workshop.lab.small_model import SIZES, NumberWords
 
 HEALTHY_SEEDS = 5
+ONE = "import json, sys; from experiments.seeded_defects import one_run; "
+ONE += "print(json.dumps(one_run(int(sys.argv[1]), json.loads(sys.argv[2]))))"
 LIMIT, TRAINED_ON, SCORED_ON = 100_000, 8000, 300  # the numbers: below, how many to learn from, how many to score
-MODEL: dict[str, Any] = {"num_layers": 2, "d_model": 64, "d_ff": 256, "num_heads": 4, "d_k": 16, "d_v": 16}
 TRAINING: dict[str, Any] = {"num_steps": 320, "batch_tokens": 500, "accumulate": 2, "warmup_steps": 600}
 AVERAGED = [240, 260, 280, 300, 320]  # the steps whose weights are averaged
 RESUMED = 160  # the step at which the run is stopped and resumed
@@ -36,38 +48,23 @@ RESUMED = 160  # the step at which the run is stopped and resumed
 
 def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
     """Train and score with the package that this process imports."""
-    import torch
-
-    from transformer_lib import Transformer, TransformerConfig, average_checkpoints, record_attention
-    from transformer_lib.config import TrainingConfig
-    from transformer_lib.data import WordTokenizer
-    from transformer_lib.data.batches import token_batches
-    from transformer_lib.data.number_words import english_number, german_number
-    from transformer_lib.evaluation import exact_match, perplexity
-    from transformer_lib.training import adam, epochs, train
-    from transformer_run.checkpoints import load_checkpoint, save_checkpoint
-    from transformer_run.translation import translate
-
     torch.set_num_threads(1)
     numbers = random.Random(0).sample(range(LIMIT), TRAINED_ON + SCORED_ON)
     pairs = [(english_number(n), german_number(n)) for n in numbers]
     learned, scored = pairs[:TRAINED_ON], pairs[TRAINED_ON:]
-    tokenizer = WordTokenizer.train([side for pair in learned for side in pair])
-    train_ids, scored_ids = (
-        [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in some] for some in (learned, scored)
-    )
-    settings = TrainingConfig(**TRAINING, seed=seed)
+    words = NumberWords(learned, scored, WordTokenizer.train(side for pair in learned for side in pair))
+    train_ids, settings = words.ids(learned), TrainingConfig(**TRAINING, seed=seed)
     torch.manual_seed(seed)
 
-    def fresh() -> tuple[Any, Any]:
-        model = Transformer(TransformerConfig(vocabulary_size=len(tokenizer), **{**MODEL, **changes}))
+    def fresh() -> tuple[Transformer, torch.optim.Optimizer]:
+        model = Transformer(TransformerConfig(vocabulary_size=len(words.tokenizer), **{**SIZES, **changes}))
         return model, adam(model, settings)
 
     def score(beam_size: int) -> float:
         sentences = [source for source, _ in scored]
         # The written-out attention runs, as in training: a defect may lie in it.
         with record_attention(model):
-            translations = translate(model, sentences, tokenizer, tokenizer, 100, beam_size=beam_size)
+            translations = translate(model, sentences, words.tokenizer, words.tokenizer, 100, beam_size=beam_size)
         return exact_match(translations, [target for _, target in scored])
 
     result = {}
@@ -93,17 +90,17 @@ def one_run(seed: int, changes: dict[str, Any]) -> dict[str, float]:
         model.load_state_dict(average_checkpoints([files[step] for step in AVERAGED]))
     result["greedy"] = score(1)
     result["beam_4"] = score(4)
-    result["perplexity"] = round(perplexity(model, token_batches(scored_ids, settings.batch_tokens)), 4)
+    result["perplexity"] = round(perplexity(model, token_batches(words.ids(scored), settings.batch_tokens)), 4)
     return result
 
 
-def run_copy(defect: Defect | None, seed: int, changes: dict[str, Any]) -> dict[str, Any]:
+def run_copy(defect: Defect, seed: int) -> dict[str, Any]:
     """One run, in a process that imports a copy of the package with this defect."""
     with tempfile.TemporaryDirectory() as folder:
         copied(folder)
-        if defect is not None:
+        if defect.file:
             plant(folder, defect.file, defect.right, defect.wrong)
-        command = [sys.executable, str(Path(__file__).resolve()), "--one", str(seed), json.dumps(changes)]
+        command = [sys.executable, "-c", ONE, str(seed), json.dumps(dict(defect.model))]
         environment = os.environ | {"PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -111,26 +108,13 @@ def run_copy(defect: Defect | None, seed: int, changes: dict[str, Any]) -> dict[
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def run_jobs(jobs: list[tuple[Defect | None, int, dict[str, Any]]], workers: int) -> Iterator[dict[str, Any]]:
+def run_jobs(jobs: Sequence[tuple[Defect, int]], workers: int) -> Iterator[dict[str, Any]]:
     """The run of each job in turn, several side by side, one thread each; progress is printed."""
-    started = time.monotonic()
     with ThreadPoolExecutor(workers) as pool:
-        for i, run in enumerate(pool.map(lambda job: run_copy(*job), jobs), start=1):
-            defect, seed, changes = jobs[i - 1]
-            left = (time.monotonic() - started) / 60 / i * (len(jobs) - i)
-            what = defect.name if defect else changes or "nothing changed"
-            print(f"{i}/{len(jobs)}, {left:.0f} minutes left: {what}: {run}", flush=True)
+        done = tqdm(pool.map(run_copy, *zip(*jobs, strict=True)), total=len(jobs))
+        for (defect, seed), run in zip(jobs, done, strict=True):
+            tqdm.write(f"{defect.name}, {dict(defect.model)}: {run}")
             yield {"seed": seed} | run
-
-
-def remeasure(defect: Defect, seeds: int, workers: int) -> None:
-    """Put new runs of one defect into the record."""
-    started = time.monotonic()
-    runs = list(run_jobs([(defect, seed, dict(defect.model)) for seed in range(seeds)], workers))
-    record = json.loads((RESULTS / "seeded_defects.json").read_text("utf-8"))
-    entry = {"file": defect.file, "model": dict(defect.model), "runs": runs}
-    record["defects"][defect.name] = entry | {"recorded": provenance(0, time.monotonic() - started)}
-    write_result("seeded_defects", record)
 
 
 def main() -> None:
@@ -139,43 +123,34 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2, help="runs of each defect (default: 2)")
     parser.add_argument("--workers", type=int, default=1, help="runs side by side (default: 1)")
     parser.add_argument("--only", metavar="DEFECT", help="measure this one again; its entry gets its own provenance")
-    parser.add_argument("--one", nargs=2, metavar=("SEED", "CHANGES"), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.one:
-        print(json.dumps(one_run(int(args.one[0]), json.loads(args.one[1]))))
-        return
     started = time.monotonic()
     measured = [defect for defect in DEFECTS if defect.runs and args.only in (None, defect.name)]
     if not measured:
         parser.error(f"--only {args.only!r}: no defect of workshop/lab/defects.toml that runs has this name")
-    if args.only:
-        remeasure(measured[0], args.seeds, args.workers)
-        return
-    kinds = [dict(kind) for kind in dict.fromkeys(tuple(sorted(defect.model.items())) for defect in measured)]
-    jobs: list[tuple[Defect | None, int, dict[str, Any]]] = [
-        (None, seed, kind) for kind in kinds for seed in range(HEALTHY_SEEDS)
-    ]
-    jobs += [(defect, seed, dict(defect.model)) for defect in measured for seed in range(args.seeds)]
-    healthy: list[dict[str, Any]] = []
-    runs: dict[str, list[dict[str, Any]]] = {}
-    for (defect, _, changes), run in zip(jobs, run_jobs(jobs, args.workers), strict=True):
-        if defect is None:
-            healthy.append({"model": changes} | run)
-        else:
-            runs.setdefault(defect.name, []).append(run)
-    path = write_result(
-        "seeded_defects",
-        {
+    kinds = [] if args.only else dict.fromkeys(tuple(sorted(defect.model.items())) for defect in measured)
+    healthy = [(Defect("nothing changed", model=dict(kind)), seed) for kind in kinds for seed in range(HEALTHY_SEEDS)]
+    runs = run_jobs([*healthy, *((defect, seed) for defect in measured for seed in range(args.seeds))], args.workers)
+    of_healthy = [{"model": dict(defect.model)} | next(runs) for defect, _ in healthy]
+    found = {
+        d.name: {"file": d.file, "model": dict(d.model), "runs": [next(runs) for _ in range(args.seeds)]}
+        for d in measured
+    }
+    origin = provenance(0, time.monotonic() - started)
+    if args.only:  # new runs of one defect, in the record of all
+        result = recorded("seeded_defects")
+        result["defects"][args.only] = found[args.only] | {"recorded": origin}
+    else:
+        result = {
             "what": "a small model trained with each seeded defect; shares of unseen numbers translated to the letter",
             "data": f"English to German number words below {LIMIT:,}: {TRAINED_ON:,} to learn, {SCORED_ON} to score",
-            "model": MODEL | {"p_drop": 0.1},
+            "model": SIZES | {"p_drop": 0.1},
             "training": TRAINING | {"averaged": AVERAGED, "resumed": RESUMED},
-            "healthy": healthy,
-            "defects": {d.name: {"file": d.file, "model": dict(d.model), "runs": runs[d.name]} for d in measured},
-            **provenance(0, time.monotonic() - started),
-        },
-    )
-    print(f"written to {path.name}")
+            "healthy": of_healthy,
+            "defects": found,
+            **origin,
+        }
+    print(f"written to {write_result('seeded_defects', result).name}")
 
 
 if __name__ == "__main__":

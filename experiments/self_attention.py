@@ -17,6 +17,7 @@ from experiments.recurrent import PAD_ID, AttentiveTranslator, Numbers, score
 from experiments.recurrent import fit as fit_translator
 from transformer_lib.attention import scaled_dot_product_attention
 from transformer_lib.masks import padding_mask
+from transformer_lib.transformer import count_parameters
 
 SCALES = "dozen hundred thousand million".split()
 NUMBERS = "one two three four five six seven eight nine ten twenty thirty forty fifty sixty seventy".split()
@@ -24,7 +25,7 @@ WORDS = ["or", "and", *SCALES, *NUMBERS]
 NOT_ASKED = -100  # the label of a word whose scale is not asked; F.cross_entropy leaves it out
 KINDS = ["recurrent", "both ways", "self-attention", "no places", "words alone"]
 DISTANCES = [4, 8, 16, 32]
-MEASURED, TRANSLATOR_MEASURED = [10, 20, 30, 50, 100], [100]  # steps after which a model is scored
+MEASURED, TRANSLATOR_STEPS = [10, 20, 30, 50, 100], 100  # steps after which a model is scored
 
 
 class SelfAttention(nn.Module):
@@ -176,11 +177,10 @@ def read_scales(task, kind, seed):
     words = len(sentence(random.Random(0), size)[0])
     encoder = build_encoder(kind, words)
     model = Reader(encoder, d_state=80 if isinstance(encoder, nn.GRU) and encoder.bidirectional else 64)
-    shares = {}
-    for step_num, _ in enumerate(fit(model, sentence, size, MEASURED[-1], seed), start=1):
-        if step_num in MEASURED:
-            shares[str(step_num)] = round(right_scales(model, sentence, size), 4)
-    return {"task": task, "kind": kind, "seed": seed, "words": words, "encoder": count(encoder), "right": shares}
+    steps = enumerate(fit(model, sentence, size, MEASURED[-1], seed), start=1)
+    shares = {str(step): round(right_scales(model, sentence, size), 4) for step, _ in steps if step in MEASURED}
+    about = {"task": task, "kind": kind, "seed": seed, "words": words, "encoder": count_parameters(encoder)}
+    return about | {"right": shares}
 
 
 def translate(numbers, kind, seed):
@@ -189,17 +189,11 @@ def translate(numbers, kind, seed):
     model = AttentiveTranslator(len(numbers.tokenizer), d_vector=8)
     if kind != "recurrent":
         model = LookingTranslator(len(numbers.tokenizer), 8, build_encoder(kind, places=16))
-    shares = {}
-    for step_num, _ in enumerate(fit_translator(model, numbers, TRANSLATOR_MEASURED[-1], seed), start=1):
-        if step_num in TRANSLATOR_MEASURED:
-            by_digits = score(model, numbers)
-            shares[str(step_num)] = {str(digits): round(share, 4) for digits, share in by_digits.items()}
-    return {"task": "translation", "kind": kind, "seed": seed, "encoder": count(model.encoder), "right": shares}
-
-
-def count(model):
-    """How many parameters it trains."""
-    return sum(parameter.numel() for parameter in model.parameters())
+    for _ in fit_translator(model, numbers, TRANSLATOR_STEPS, seed):
+        pass
+    shares = {str(digits): round(share, 4) for digits, share in score(model, numbers).items()}
+    about = {"task": "translation", "kind": kind, "seed": seed, "encoder": count_parameters(model.encoder)}
+    return about | {"right": {str(TRANSLATOR_STEPS): shares}}
 
 
 def measured(seeds):

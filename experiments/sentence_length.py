@@ -8,12 +8,12 @@ that says less than its source, and beside it any translation looks too long.
 """
 
 import itertools
-import json
+from collections.abc import Callable
 from typing import Any
 
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu, import_sacrebleu
-from workshop.lab.experiment import record
+from workshop.lab.experiment import record, recorded
 from workshop.lab.provenance import RESULTS
 
 RECORDED = "multi30k_recipe"
@@ -28,11 +28,16 @@ def parts(hypotheses: list[str], references: list[str]) -> dict[str, Any]:
 
 
 def by_length(
-    sources: list[str], hypotheses: list[str], references: list[str], bounds: tuple[int, ...] = LENGTHS
+    sources: list[str],
+    hypotheses: list[str],
+    references: list[str],
+    bounds: tuple[int, ...] = LENGTHS,
+    words: Callable[[str], list[str]] | None = None,
 ) -> list[dict[str, Any]]:
-    """The same of short sources and of long ones."""
-    words = import_sacrebleu().BLEU().tokenizer  # 13a
-    lengths = [len(words(source).split()) for source in sources]
+    """The same of short sources and of long ones, by their words, which are those of 13a unless others are given."""
+    tokenizer = import_sacrebleu().BLEU().tokenizer  # 13a
+    words = words or (lambda text: tokenizer(text).split())
+    lengths = [len(words(source)) for source in sources]
     found = []
     for low, high in itertools.pairwise(bounds):
         chosen = [i for i, length in enumerate(lengths) if low <= length < high]
@@ -53,7 +58,7 @@ def of_recorded(direction: str, seed: int, split: str, decoding: str) -> dict[st
 
 def measured() -> dict[str, Any]:
     """All recorded runs on both of their test sets."""
-    runs = json.loads((RESULTS / f"{RECORDED}.json").read_text("utf-8"))["runs"]
+    runs = recorded(RECORDED)["runs"]
     return {
         "what": "BLEU, brevity penalty and length of translations by the length of their sources",
         "signature": bleu(["a"], ["a"]).signature,

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments import number_words
+from experiments import by_command, number_words
 from transformer_lib.data.trees import Tree, linearize
 from transformer_run.translator import PRETRAINED, Translator
 from workshop.lab.experiment import record
@@ -86,7 +86,8 @@ def train(folder: Path, seed: int) -> None:
     files = ["--data", *(str(folder / f"train.{side}") for side in ("sentences", "trees"))]
     files += ["--validation", *(str(folder / f"val.{side}") for side in ("sentences", "trees"))]
     languages = ["--source", "sentences", "--target", "trees", "--tokenizer", "space"]
-    number_words.train(folder / "run", files + languages, MODEL, TRAINING, seed)
+    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}"]
+    by_command.train(folder / "run", *files, *languages, "--device", "cpu", *settings)
 
 
 def card(result: dict[str, Any]) -> str:

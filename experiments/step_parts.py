@@ -10,12 +10,10 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
@@ -26,6 +24,8 @@ from transformer_lib.config import TrainingConfig
 from transformer_lib.data import Batch
 from transformer_lib.training import adam
 from transformer_run.update import Update
+from workshop.lab.experiment import processes
+from workshop.lab.gpu_peak import peak_memory
 from workshop.lab.provenance import provenance, write_result
 
 STEPS = 6  # of each precision in a round, and of a process whose memory is watched
@@ -121,16 +121,13 @@ def watched(work: Work, precision: str) -> dict[str, float]:
 
 
 def _peak_mb() -> float:
-    # Not getrusage: its maximum outlives exec, so a child would begin with that of its parent.
-    line = next(line for line in Path("/proc/self/status").read_text("ascii").splitlines() if line.startswith("VmHWM"))
-    return round(int(line.split()[1]) * 1024 / 1e6)
+    return round(1000 * peak_memory("cpu")["peak_memory_gb"])
 
 
-def in_a_process(tiny: bool, precision: str, setting: dict[str, str]) -> dict[str, float]:
+def in_a_process(work: Work, precision: str, setting: dict[str, str]) -> dict[str, float]:
     """What `watched` gives in a process of its own, with this setting of the C library."""
-    command = [sys.executable, __file__, "--watch", precision, *(["--tiny"] if tiny else [])]
-    done = subprocess.run(command, env=os.environ | setting, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    with patch.dict(os.environ, setting), processes() as pool:
+        return pool.submit(watched, work, precision).result()
 
 
 def main() -> None:
@@ -138,12 +135,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tiny", action="store_true", help="a small size, and nothing is recorded")
-    parser.add_argument("--watch", choices=["fp32", "bf16"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     work = TINY if args.tiny else FULL
-    if args.watch:
-        print(json.dumps(watched(work, args.watch)))
-        return
     started = time.monotonic()
     own_pages = {"MALLOC_MMAP_THRESHOLD_": str(MMAP_THRESHOLD)}
     result = {
@@ -152,8 +145,8 @@ def main() -> None:
         "kept_for_backward_mb": {precision: kept_for_backward(work, precision) for precision in ("fp32", "bf16")},
         "most_held_mb": {
             precision: {
-                "as it is": in_a_process(args.tiny, precision, {}),
-                "arrays on pages of their own": in_a_process(args.tiny, precision, own_pages),
+                "as it is": in_a_process(work, precision, {}),
+                "arrays on pages of their own": in_a_process(work, precision, own_pages),
             }
             for precision in ("fp32", "bf16")
         },

@@ -131,12 +131,10 @@ def measure(layer: Layer, lengths: Sequence[int], repeats: int) -> dict[str, Any
             seconds.append(median_seconds(lambda x=x: layer(x), repeats))
             megabytes.append(peak_megabytes(lambda x=x: layer(x)))
         products.append(multiplications(layer, n, D))
-    chains = [sequential_operations(layer(torch.randn(n, D, requires_grad=True))) for n in lengths[:4]]
     return {
         "milliseconds": [round(1000 * s, 4) for s in seconds],
         "peak_megabytes": [round(m, 4) for m in megabytes],
         "multiplications": products,
-        "sequential_operations": {str(n): steps for n, steps in zip(lengths[:4], chains, strict=True)},
         "exponents": {
             name: round(exponent(lengths[-LONG_END:], values[-LONG_END:]), 3)
             for name, values in (("time", seconds), ("memory", megabytes), ("multiplications", products))

@@ -1,4 +1,4 @@
-"""The rows of Table 3, scaled down: several seeds of each, with intervals.
+"""The rows of Table 3, scaled down: several seeds of each.
 
     TRANSFORMER_LIB_DATA=... python experiments/table_3.py                     Multi30k, English to German, on a GPU
     ... --minutes 9                                                            no run starts after that; call it again
@@ -11,15 +11,11 @@ from its folder, so a call that was cut goes on where it stopped.
 """
 
 import argparse
-import json
 import math
-import statistics
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +27,9 @@ from transformer_lib.data import Tokenizer, load_pairs, token_batches, train_tok
 from transformer_lib.evaluation import bleu, exact_match, perplexity
 from transformer_lib.training import adam, epochs, train
 from transformer_run.translation import translate
+from workshop.lab.experiment import runs
 from workshop.lab.provenance import provenance, write_result
 
-# The 97.5 % point of Student's distribution, by degrees of freedom: a 95 % interval from 2 to 10 seeds.
-T_975 = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
 BEAM = 4  # as in the paper; like there, no checkpoints are averaged
 BASE_ROW = TABLE_3["base"]
 # A row or two of each letter: what one CPU core does in half an hour.
@@ -115,6 +110,7 @@ def one_run(name: str, seed: int, scale: Scale, device: str) -> dict[str, Any]:
     hypotheses = translate(model, [s for s, _ in scored], tokenizer, tokenizer, beam_size=BEAM)
     references = [tokenizer.normalize(t) for _, t in scored]
     score = bleu(hypotheses, references, tokenizer.lowercase, tokenizer.bleu_tokenization)
+    seconds = round(time.monotonic() - started, 1)
     return {
         "row": name,
         "seed": seed,
@@ -124,55 +120,9 @@ def one_run(name: str, seed: int, scale: Scale, device: str) -> dict[str, Any]:
         "bleu": round(score.score, 2),
         "bleu_signature": score.signature,
         "exact_match": round(exact_match(hypotheses, references), 4),
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": seconds,
+        "trained": provenance(seed, seconds),
     }
-
-
-def interval(values: list[float]) -> dict[str, float]:
-    """Mean, standard deviation, standard error, and half the width of the 95 % t-interval of the mean."""
-    n = len(values)
-    if n < 2:
-        return {"mean": round(values[0], 4)}
-    deviation = statistics.stdev(values)
-    error = deviation / math.sqrt(n)
-    summary_of = {
-        "mean": statistics.fmean(values),
-        "deviation": deviation,
-        "error": error,
-        "half_width": T_975[n - 1] * error,
-    }
-    return {name: round(value, 4) for name, value in summary_of.items()}
-
-
-def kept_run(job: tuple[str, int, Scale, str, Path, float]) -> dict[str, Any] | None:
-    """The run from its file; or run now and written there; or None if the time for starting runs is over."""
-    name, seed, scale, device, folder, deadline = job
-    path = folder / f"{name.replace(' ', '_')}.seed{seed}.json"
-    if path.exists():
-        return json.loads(path.read_text("utf-8"))
-    if time.time() > deadline:
-        return None
-    run = one_run(name, seed, scale, device)
-    run["trained"] = provenance(seed, run["seconds"])
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(run), encoding="utf-8")
-    part.replace(path)  # a killed call leaves no half file
-    print(f"{name}, seed {seed}: perplexity {run['perplexity']}, BLEU {run['bleu']}, {run['seconds']} s", flush=True)
-    return run
-
-
-def summary(runs: list[dict[str, Any]], scale: Scale) -> dict[str, Any]:
-    """By row: its sizes, its parameters, and each score's interval over the seeds."""
-    rows = {}
-    for name in dict.fromkeys(run["row"] for run in runs):
-        of_row = [run for run in runs if run["row"] == name]
-        model, training = scaled(TABLE_3[name], scale, vocabulary_size=1000)
-        sizes = asdict(model) | {"epsilon_ls": training.epsilon_ls, "num_steps": training.num_steps}
-        shown = "num_layers d_model d_ff num_heads d_k d_v p_drop positions epsilon_ls num_steps".split()
-        rows[name] = {"sizes": {key: sizes[key] for key in shown}, "parameters": of_row[0]["parameters"]} | {
-            score: interval([run[score] for run in of_row]) for score in ("perplexity", "bleu", "exact_match")
-        }
-    return rows
 
 
 def _parsed() -> argparse.Namespace:
@@ -204,18 +154,12 @@ def main() -> None:
     started = time.monotonic()
     scale = SCALES["smoke" if args.smoke else args.data]
     scale = replace(scale, num_steps=args.steps or scale.num_steps)
-    args.folder.mkdir(parents=True, exist_ok=True)
-    deadline = time.time() + 60 * args.minutes
     # Seeds outside, rows inside: a call that is cut leaves whole tables behind.
-    jobs = [(row, seed, scale, args.device, args.folder, deadline) for seed in range(args.seeds) for row in args.rows]
-    if args.workers == 1:
-        done = list(map(kept_run, jobs))
-    else:
-        with ProcessPoolExecutor(args.workers, get_context("spawn")) as pool:
-            done = list(pool.map(kept_run, jobs))
-    runs = [run for run in done if run is not None]
-    if len(runs) < len(jobs):
-        print(f"{len(runs)} of {len(jobs)} runs are done; the same command goes on with the rest")
+    jobs = [(row, seed, scale, args.device) for seed in range(args.seeds) for row in args.rows]
+    cases = {f"{row.replace(' ', '_')}.seed{seed}": (row, seed, *how) for row, seed, *how in jobs}
+    done = runs(args.folder, one_run, cases, args.workers if args.workers > 1 else 0, time.time() + 60 * args.minutes)
+    if len(done) < len(jobs):
+        print(f"{len(done)} of {len(jobs)} runs are done; the same command goes on with the rest")
         return
     origin = provenance(0, time.monotonic() - started)
     path = write_result(
@@ -225,10 +169,9 @@ def main() -> None:
             "data": f"{scale.data}: train to learn, val to score; beam {BEAM}, no averaging, as in the paper's table",
             "scale": asdict(scale),
             "seeds": args.seeds,
-            "rows": summary(runs, scale),
-            "runs": runs,
+            "runs": done,
             # Of all calls together: a call that goes on reads what the ones before it have done.
-            **(origin | {"seconds": round(sum(run["seconds"] for run in runs), 1)}),
+            **(origin | {"seconds": round(sum(run["seconds"] for run in done), 1)}),
         },
         *([args.folder] if args.smoke else []),
     )

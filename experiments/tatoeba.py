@@ -8,7 +8,6 @@ checkpoints is packed into transformer_run/pretrained/, with a card, and scored 
 `--minutes 0` packs the weights that the package holds once more, and keeps what the record says of their training.
 """
 
-import argparse
 import json
 import time
 from pathlib import Path
@@ -16,12 +15,13 @@ from typing import Any
 
 import torch
 
+from experiments.by_command import steps_of, train, validations
+from experiments.sentence_length import by_length
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
-from transformer_lib.evaluation import bleu
-from transformer_run import cli
 from transformer_run.translator import PRETRAINED, Translator
-from workshop.lab.provenance import RESULTS, provenance, write_result
+from workshop.lab.experiment import record, recorded
+from workshop.lab.provenance import provenance
 
 # The recipe of multi30k.py with less dropout: the corpus is six times as large.
 MODEL = ["d_model=256", "d_ff=512", "num_layers=2", "num_heads=4", "d_k=64", "d_v=64", "p_drop=0.1"]
@@ -32,36 +32,32 @@ LIMITS = ["--vocabulary-size", str(VOCABULARY), "--validate-every", "250", "--ke
 BEAM, ALPHAS = 4, (0.6, 1.0, 1.4, 1.8)  # the exponent is chosen on the validation set
 SHOWN = 100  # test sentences whose translations are written down
 FAILURES = 5  # of these, in the card
-BANDS = ((1, 5), (6, 8), (9, 12), (13, 99))  # words of the source sentence
+BANDS = (1, 6, 9, 13, 100)  # words of the source sentence, from each to the next
 LANGUAGES = {"de": "German", "en": "English"}
 
 
-def train(folder: Path, args: argparse.Namespace) -> None:
+def trained(folder: Path, source: str, target: str, minutes: float, seed: int, device: str) -> None:
     """Train for so many minutes, and note beside the checkpoints where they come from."""
-    started = time.monotonic()
-    where = [str(folder), "--device", args.device, "--minutes", str(args.minutes)]
-    what = ["--data", "tatoeba", "--source", args.source, "--target", args.target]
-    precision = "bf16" if args.device == "cpu" else "auto"  # as the recorded runs had it
-    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={args.seed}", f"precision={precision}"]
-    resume = ["--resume"] if (folder / "checkpoints").exists() else []
-    if status := cli.main(["train", *where, *what, *LIMITS, *settings, *resume]):
-        raise SystemExit(status)
-    note = folder / "trained.json"
+    started, note = time.monotonic(), folder / "trained.json"
+    where = ["--device", device, "--minutes", str(minutes)]
+    what = ["--data", "tatoeba", "--source", source, "--target", target, *LIMITS]
+    precision = "bf16" if device == "cpu" else "auto"  # as the recorded runs had it
+    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}", f"precision={precision}"]
+    train(folder, *where, *what, *settings)
     before = json.loads(note.read_text("utf-8")) if note.exists() else []
-    note.write_text(json.dumps([*before, provenance(args.seed, time.monotonic() - started)], indent=1), "utf-8")
+    note.write_text(json.dumps([*before, provenance(seed, time.monotonic() - started)], indent=1), "utf-8")
 
 
-def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
+def ship(folder: Path, name: str, source: str, target: str) -> dict[str, Any]:
     """Pack the mean of the last checkpoints; score what was packed beside what it was packed from."""
-    name = f"tatoeba_{args.source}_{args.target}"
     again = not (folder / "metrics.jsonl").exists()
     full = Translator.load(name) if again else Translator.load(folder, "cpu", "average")
     full.pack(PRETRAINED / name, BITS)
     packed = Translator.load(PRETRAINED / name)
     sizes = {path.name: path.stat().st_size for path in sorted((PRETRAINED / name).glob("*.[js]*"))}
     result: dict[str, Any] = {
-        "what": f"the translator {name} that comes with the package: {LANGUAGES[args.source]} to "
-        f"{LANGUAGES[args.target]}, trained on Tatoeba",
+        "what": f"the translator {name} that comes with the package: {LANGUAGES[source]} to "
+        f"{LANGUAGES[target]}, trained on Tatoeba",
         "data": "ManyThings/Tatoeba 2018-05-13, CC-BY 2.0; split by English sentence; test scored after training "
         "and after each packing",
         "model": MODEL,
@@ -72,12 +68,12 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         "bytes": sizes,
     }
     result |= training_on_record(name) if again else training_of(folder)
-    validation = load_pairs("tatoeba", "val", args.source, args.target)
+    validation = load_pairs("tatoeba", "val", source, target)
     by_alpha = {alpha: round(packed.score(validation, BEAM, alpha).bleu.score, 2) for alpha in ALPHAS}
     alpha = max(by_alpha, key=lambda each: by_alpha[each])
     result |= {"alpha": alpha, "val_by_alpha": by_alpha}
     for split in ("val", "test"):
-        pairs = load_pairs("tatoeba", split, args.source, args.target)
+        pairs = load_pairs("tatoeba", split, source, target)
         ways = {
             "before packing, greedy": (full, 1, alpha),
             "packed, greedy": (packed, 1, alpha),
@@ -87,8 +83,6 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         result[split] = {
             way: {
                 "bleu": round(scores.bleu.score, 2),
-                "brevity_penalty": round(scores.bleu.brevity_penalty, 4),
-                "length_ratio": round(scores.bleu.length_ratio, 4),
                 "signature": scores.bleu.signature,
                 "exact_match": round(scores.exact_match, 4),
             }
@@ -96,7 +90,8 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
         }
         if split == "test":
             hypotheses = scores_of["packed, greedy"].hypotheses
-            result["test_by_length"] = by_length(pairs, hypotheses)
+            sources, references = map(list, zip(*pairs, strict=True))
+            result["test_by_length"] = by_length(sources, hypotheses, references, BANDS, str.split)
             result["examples"] = [
                 {"source": source, "reference": target, "hypothesis": hypothesis}
                 for (source, target), hypothesis in zip(pairs, hypotheses, strict=True)
@@ -106,15 +101,12 @@ def ship(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 def training_of(folder: Path) -> dict[str, Any]:
     """What the run wrote down about its training."""
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines()]
+    lines = steps_of(folder)
     return {
         "before_packing": "float32",
         "steps": lines[-1]["step_num"],
         "target_tokens_seen": sum(step["target_tokens"] for step in lines),
-        "validation": {
-            "step_num": [step["step_num"] for step in lines if "val_perplexity" in step],
-            "perplexity": [round(step["val_perplexity"], 4) for step in lines if "val_perplexity" in step],
-        },
+        "validation": validations(lines),
         # The last call, with the seconds of all steps: a call that was cut left no note.
         "trained": json.loads((folder / "trained.json").read_text("utf-8"))[-1]
         | {"seconds": round(sum(step["seconds"] for step in lines), 1)},
@@ -123,20 +115,10 @@ def training_of(folder: Path) -> dict[str, Any]:
 
 def training_on_record(name: str) -> dict[str, Any]:
     """The same of weights whose checkpoints are gone, from the record of their training."""
-    recorded = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    before = recorded(name)
     keys = ("model", "training", "limits", "steps", "target_tokens_seen", "validation", "trained")
-    before = f"the integers of {recorded.get('bits', 8)} bits, recorded at commit {recorded['commit']}"
-    return {"before_packing": before} | {key: recorded[key] for key in keys}
-
-
-def by_length(pairs: list[tuple[str, str]], hypotheses: list[str]) -> list[dict[str, Any]]:
-    """BLEU of the sentences whose source has so many words."""
-    bands = []
-    for least, most in BANDS:
-        chosen = [i for i, (source, _) in enumerate(pairs) if least <= len(source.split()) <= most]
-        score = bleu([hypotheses[i] for i in chosen], [pairs[i][1] for i in chosen])
-        bands.append({"words": [least, most], "sentences": len(chosen), "bleu": round(score.score, 2)})
-    return bands
+    packed = f"the integers of {before.get('bits', 8)} bits, recorded at commit {before['commit']}"
+    return {"before_packing": packed} | {key: before[key] for key in keys}
 
 
 def card(name: str, result: dict[str, Any]) -> str:
@@ -213,24 +195,26 @@ reference:
 """
 
 
-def main() -> None:
+def measured(source: str, target: str, minutes: float, seed: int, device: str) -> dict[str, Any]:
     """Train one direction, then score and pack it."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--source", choices=["de", "en"], default="de")
-    parser.add_argument("--target", choices=["de", "en"], default="en")
-    parser.add_argument("--minutes", type=float, default=90.0, help="of training (default: 90); 0 only packs")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    args = parser.parse_args()
-    started = time.monotonic()
-    name = f"tatoeba_{args.source}_{args.target}"
+    name = f"tatoeba_{source}_{target}"
     folder = Path("checkpoints") / name
-    if args.minutes > 0:
-        train(folder, args)
-    result = ship(folder, args) | provenance(args.seed, time.monotonic() - started)
+    if minutes > 0:
+        trained(folder, source, target, minutes, seed, device)
+    result = ship(folder, name, source, target)
     (PRETRAINED / name / "README.md").write_text(card(name, result), encoding="utf-8")
-    print(f"BLEU {result['test']}, written to {write_result(name, result).name} and {(PRETRAINED / name).name}/")
+    return result
 
 
 if __name__ == "__main__":
-    main()
+    record(
+        "tatoeba_{source}_{target}",
+        __doc__,
+        measured,
+        torch_threads=None,
+        source={"choices": list(LANGUAGES), "default": "de"},
+        target={"choices": list(LANGUAGES), "default": "en"},
+        minutes={"type": float, "default": 90.0, "help": "of training (default: 90); 0 only packs"},
+        seed=0,
+        device="cuda" if torch.cuda.is_available() else "cpu",
+    )

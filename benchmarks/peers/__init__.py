@@ -7,7 +7,6 @@ peer.start_decoding(); peer.greedy(source, length), peer.beam(source, length, be
 
 from abc import ABC, abstractmethod
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import torch
@@ -59,9 +58,7 @@ PEERS = {
         "ctranslate2", "ctranslate2", ("greedy", "single", "beam"), "Marian's weights, float32; decodes only"
     ),
 }
-# On a GPU all train under autocast.
-for _name in ("marian", "x-transformers", "opennmt-py", "joeynmt"):
-    PEERS[f"{_name}-bf16"] = PEERS[_name]._replace(tasks=(), bf16=True)
+PEERS["marian-bf16"] = PEERS["marian"]._replace(tasks=(), bf16=True)  # on a GPU
 BASES = {"train": "torch", "greedy": "torch", "single": "torch", "beam": "marian"}
 
 
@@ -70,14 +67,6 @@ def open_peer(name: str, shape: Shape, device: str = "cpu") -> Any:
     entry = PEERS[name]
     torch.manual_seed(0)
     return import_module(f"benchmarks.peers.{entry.module}").Peer(shape, device, entry.bf16)
-
-
-def version_of(name: str) -> str:
-    """The version of the peer's package, or that it has none."""
-    try:
-        return version(PEERS[name].package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 class TorchPeer(ABC):

@@ -34,6 +34,22 @@ def test_a_record_has_its_options_its_runs_and_its_provenance(monkeypatch):
     assert {"command", "commit", "device", "versions"} <= written["table_9"].keys()
 
 
+def test_a_run_that_is_done_is_not_done_again(tmp_path):
+    made = []
+
+    def run(number):
+        made.append(number)
+        return None if number == 3 else {"number": number, "ended": number != 2}
+
+    cases = {f"some/{number}": (number,) for number in range(4)}
+    assert [found["number"] for found in experiment.runs(tmp_path, run, cases)] == [0, 1, 2]
+    assert made == [0, 1, 2, 3]
+    experiment.runs(tmp_path, run, cases)
+    assert made[4:] == [2, 3]  # one was cut, one gave nothing
+    assert len(experiment.runs(tmp_path, run, cases | {"new": (9,)}, until=0)) == 3
+    assert made[6:] == []
+
+
 @pytest.mark.usefixtures("few_numbers")
 def test_no_number_is_learned_and_scored():
     for words in (number_words(500, 50), numbers_below(300, 200, 100)):

@@ -20,7 +20,7 @@ def test_a_small_corpus_goes_all_the_way(tmp_path, monkeypatch):
     epoch = large_corpus.epoch(tmp_path, 0)
     lengths = EncodedPairs(tmp_path / large_corpus.ENCODED).lengths
     assert epoch["target_tokens"] == lengths[1].sum() + 2850  # each with <eos>
-    of_each = large_corpus.together("batches", tmp_path, processes=2)
+    of_each = large_corpus.together(large_corpus.batches, tmp_path, 2)
     assert len({found["sha256"] for found in of_each}) == 1
     digests = [large_corpus.batches(tmp_path, skip)["sha256"] for skip in (0, 1, epoch["batches"])]
     assert len(set(digests)) == 3  # a resumed run goes on, and another epoch has another order

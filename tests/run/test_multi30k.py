@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,20 @@ def test_one_command_goes_from_raw_text_to_signed_scores(tmp_path):
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
     assert "training" not in again.stderr
     assert json.loads((tmp_path / "multi30k_smoke.json").read_text("utf-8"))["runs"] == [run]
+
+
+def test_a_run_has_ended_with_all_its_steps_or_with_its_patience_and_is_only_read(tmp_path):
+    config = replace(multi30k.CONFIGS["smoke"], patience=2)
+    task = multi30k.Task(multi30k.Run("en-de", 0), config, tmp_path, Namespace(), [])
+    assert not task.has_ended()
+    path, said = tmp_path / "metrics.jsonl", ""
+    for step_num, perplexity, ended in ((8, 9.0, False), (9, None, False), (16, 9.5, False), (20, 9.2, True)):
+        said += json.dumps({"step_num": step_num} | ({"val_perplexity": perplexity} if perplexity else {})) + "\n"
+        path.write_text(said + '{"step_num": 24, "loss', "utf-8")  # a kill cut this line short
+        assert task.has_ended() == ended
+        assert path.read_text("utf-8").startswith(said + "{")
+    path.write_text('{"step_num": 24, "val_perplexity": 9.0}\n', "utf-8")
+    assert task.has_ended()
 
 
 def test_a_change_is_made_where_its_setting_stands():

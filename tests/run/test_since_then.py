@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 from importlib import import_module
 from pathlib import Path
 
@@ -59,10 +60,10 @@ def test_a_diff_whose_lines_are_gone_is_refused_and_says_what_to_do(tmp_path, mo
     monkeypatch.setattr(patches, "FOLDER", tmp_path)
     (tmp_path / "some.diff").write_text(diff, "utf-8")
     (package / "layers.py").write_text("moved\none\ntwo\nend\n", "utf-8")
-    apply("some", package)
+    apply("some", tmp_path)
     assert (package / "layers.py").read_text("utf-8") == "moved\none\nthree\nend\n"
-    with pytest.raises(ValueError, match=r"some\.diff.*layers\.py"):
-        apply("some", package)
+    with pytest.raises(ValueError, match=r"layers\.py"):
+        apply("some", tmp_path)
 
 
 def test_rms_norm_ignores_the_scale_of_its_input_and_subtracts_no_mean():
@@ -162,6 +163,25 @@ def test_in_a_decoder_alone_no_position_sees_a_later_one(names):
                 moved = (model(None, changed) - before).abs().amax(dim=-1)[0]
                 assert (moved[:place] == 0).all()
                 assert (moved[place:] > 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rotary", "all of today"])
+def test_a_variant_is_trained_and_scored_as_recorded(name):
+    words, [recorded, *_] = since_then.number_words(), json.loads(RECORD.read_text("utf-8"))["runs"][name]
+    few = words._replace(scored=words.scored[:5])
+    found = since_then.one_run(since_then.VARIANTS[name], 0, few, since_then.TRAINING | {"num_steps": 2})
+    assert found.keys() == recorded.keys()
+    assert found["parameters"] == recorded["parameters"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [2, 3, 5, 10])
+def test_an_interval_covers_the_truth_19_times_in_20(runs):
+    draws = torch.randn(20_000, runs).tolist()
+    found = [since_then.interval(draw, [0.0] * runs) for draw in draws]
+    covered = [abs(one["mean"]) <= one["half_width"] for one in found]
+    assert statistics.fmean(covered) == pytest.approx(0.95, abs=0.006)
 
 
 def test_the_record_has_every_variant_with_the_same_seeds_and_says_what_its_runs_say():

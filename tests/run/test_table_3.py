@@ -2,13 +2,11 @@
 
 import itertools
 import json
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from experiments import table_3
 from transformer_lib import TABLE_3
@@ -30,14 +28,6 @@ def test_a_small_row_keeps_the_proportions_of_the_papers():
         assert small.p_drop == pytest.approx(expected), (name, scale)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("runs", [2, 3, 5, 10])
-def test_an_interval_covers_the_truth_19_times_in_20(runs):
-    draws = torch.randn(20_000, runs).tolist()
-    covered = [abs(found["mean"]) <= found["half_width"] for found in map(table_3.interval, draws)]
-    assert statistics.fmean(covered) == pytest.approx(0.95, abs=0.006)
-
-
 @pytest.mark.deep
 def test_every_stage_at_a_tiny_size_and_done_runs_are_not_done_again(tmp_path):
     command = [sys.executable, "experiments/table_3.py", "--smoke", "--device", "cpu", "--folder", str(tmp_path)]
@@ -56,8 +46,6 @@ def test_every_stage_at_a_tiny_size_and_done_runs_are_not_done_again(tmp_path):
     (tmp_path / "E.seed1.json").unlink()
     assert run().count("seed") == 1  # the missing one alone
     second = json.loads(result.read_text("utf-8"))
-    assert set(second["rows"]) == {"base", "B d_k=16", "E"}
+    assert {run["row"] for run in second["runs"]} == {"base", "B d_k=16", "E"}
     for one, other in zip(first["runs"], second["runs"], strict=True):
         assert (one["row"], one["seed"], one["perplexity"]) == (other["row"], other["seed"], other["perplexity"])
-    of_base = [run["perplexity"] for run in second["runs"] if run["row"] == "base"]
-    assert second["rows"]["base"]["perplexity"]["mean"] == pytest.approx(statistics.fmean(of_base), abs=1e-4)

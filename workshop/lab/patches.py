@@ -1,18 +1,16 @@
-"""Small diffs against the package, applied to a copy of it that is imported under a name of its own.
+"""Changes to a copy of the package: lines replaced by others, one place or a diff of several.
 
     with patched_package("rms_norm", "rotary") as library:
         model = library.Transformer(config)
 
-Each diff lies in workshop/lab/since_then/. git finds a hunk by its lines, wherever they stand: its line numbers are for
-readers alone. So diffs that touch different lines can be applied together. Where the package's own lines changed, edit
-the diff's lines that begin with a blank or a minus, and their number in the hunk's head.
+The diffs lie in workshop/lab/since_then/. A hunk is found by its lines, wherever they stand: its line numbers are for
+readers alone. So diffs that touch different lines can be applied together.
 """
 
 import importlib.util
 import itertools
-import os
+import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -26,19 +24,6 @@ PACKAGE, RUN = "transformer_lib", "transformer_run"
 NUMBERS = itertools.count(1)
 
 
-def apply(name: str, package: Path) -> None:
-    """Apply the diff of this name to a copy of the package.
-
-    Raises:
-        ValueError: the package no longer has its lines.
-    """
-    command = ["git", "apply", str(FOLDER / f"{name}.diff")]
-    alone = os.environ | {"GIT_CEILING_DIRECTORIES": str(package.parent.parent.resolve())}  # in no repository around it
-    done = subprocess.run(command, cwd=package.parent, env=alone, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ValueError(f"{name}.diff does not apply: put today's lines of the package into it; {done.stderr.strip()}")
-
-
 def plant(folder: str | Path, file: str, right: str, wrong: str) -> None:
     """Write `wrong` where `right` stands in a file of the copies in this folder.
 
@@ -48,15 +33,27 @@ def plant(folder: str | Path, file: str, right: str, wrong: str) -> None:
     path = Path(folder, file)
     source = path.read_text("utf-8")
     if (count := source.count(right)) != 1:
-        raise ValueError(f"{file} holds these lines {count} times, not once:\n{right}")
+        cure = "put today's lines into the diff or the defect"
+        raise ValueError(f"{file} holds these lines {count} times, not once: {cure}\n{right}")
     path.write_text(source.replace(right, wrong), "utf-8")
 
 
-def copied(folder: str | Path, packages: Sequence[str] = (PACKAGE, RUN)) -> None:
+def apply(name: str, folder: str | Path) -> None:
+    """Plant each hunk of the diff of this name in the copies in this folder. Raises ValueError as `plant` does."""
+    text = (FOLDER / f"{name}.diff").read_text("utf-8")
+    for file, hunks in re.findall(r"^\+\+\+ b/(.+)\n((?:(?!--- a/).*\n)+)", text, re.MULTILINE):
+        for hunk in re.split(r"^@@.*\n", hunks, flags=re.MULTILINE)[1:]:
+            lines = hunk.splitlines(keepends=True)
+            right, wrong = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+            plant(folder, file, right, wrong)
+
+
+def copied(
+    folder: str | Path, packages: Sequence[str] = (PACKAGE, RUN), without: Sequence[str] = ("__pycache__", "pretrained")
+) -> None:
     """Copies of the packages in this folder, without the translators that come with them."""
     for package in packages:
-        ignored = shutil.ignore_patterns("__pycache__", "pretrained")
-        shutil.copytree(ROOT / package, Path(folder, package), ignore=ignored)
+        shutil.copytree(ROOT / package, Path(folder, package), ignore=shutil.ignore_patterns(*without))
 
 
 @contextmanager
@@ -70,7 +67,7 @@ def patched_package(*names: str) -> Iterator[ModuleType]:
         copied(folder, [PACKAGE])
         package = Path(folder, PACKAGE)
         for name in names:
-            apply(name, package)
+            apply(name, folder)
         spec = importlib.util.spec_from_file_location(alias, package / "__init__.py")
         if spec is None or spec.loader is None:
             raise ImportError(f"{package} cannot be imported")

@@ -37,9 +37,9 @@ def provenance(seed: int, seconds: float) -> dict[str, Any]:
     """Command, seed, device, versions, date and duration of a run that ends."""
     packages = ("torch", "numpy", "tokenizers", "sacrebleu")
     versions = {"python": platform.python_version()}
-    versions |= {name: _version(name) for name in packages}
+    versions |= {name: version_of(name) for name in packages}
     return {
-        "command": shlex.join(["python", *_relative(sys.argv)]),
+        "command": shlex.join(["python", _program(), *sys.argv[1:]]),
         "commit": COMMIT,
         "seed": seed,
         "device": _device(),
@@ -56,11 +56,12 @@ def origin(command: str, packages: tuple[str, ...], **about: Any) -> dict[str, A
 
 
 def write_result(name: str, result: dict[str, Any], folder: Path = RESULTS) -> Path:
-    """Write `experiments/results/NAME.json`, readable and in a fixed order of keys."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write `experiments/results/NAME.json`, readable, in a fixed order of keys, whole or not at all."""
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return part.replace(path)
 
 
 def seal(result: dict[str, Any]) -> dict[str, Any]:
@@ -74,16 +75,17 @@ def _today() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d")
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """The version of a package, or that it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:  # the environment of the benchmarks lacks some
         return "not installed"
 
 
-def _relative(arguments: list[str]) -> list[str]:
-    program = Path(arguments[0]).resolve()
-    return [program.relative_to(ROOT).as_posix() if program.is_relative_to(ROOT) else program.name, *arguments[1:]]
+def _program() -> str:
+    path = Path(sys.argv[0]).resolve()
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.name
 
 
 def _device() -> str:

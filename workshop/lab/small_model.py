@@ -31,18 +31,15 @@ class NumberWords(NamedTuple):
 def number_words(learned: int | None = None, scored: int | None = None, split: str = "val") -> NumberWords:
     """The first pairs of the training set, and the first of another; None: all."""
     pairs = load_pairs("number_words", "train", "en", "de")[:learned]
-    return _with_tokenizer(pairs, load_pairs("number_words", split, "en", "de")[:scored], pairs)
+    held_out = load_pairs("number_words", split, "en", "de")[:scored]
+    return NumberWords(pairs, held_out, WordTokenizer.train(side for pair in pairs for side in pair))
 
 
 def numbers_below(limit: int, learned: int, scored: int) -> NumberWords:
     """Numbers below a limit, in a mixed order that is always the same: the first to score, the next to learn from."""
     numbers = random.Random(0).sample(range(limit), learned + scored)
     pairs = [(english_number(n), german_number(n)) for n in numbers]
-    return _with_tokenizer(pairs[scored:], pairs[:scored], pairs)
-
-
-def _with_tokenizer(learned: Pairs, scored: Pairs, known: Pairs) -> NumberWords:
-    return NumberWords(learned, scored, WordTokenizer.train(side for pair in known for side in pair))
+    return NumberWords(pairs[scored:], pairs[:scored], WordTokenizer.train(side for pair in pairs for side in pair))
 
 
 def train_number_words(
