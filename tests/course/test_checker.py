@@ -182,9 +182,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = [one for page in pages_in_order(ROOT) for one in exercises_of(read_page(page))]
 
 
-PATHS = sorted(
-    {path for one in EXERCISES for path in one.without} | {path for some in LIBRARY.values() for path in some}
-)
+PATHS = sorted({path for one in EXERCISES for path in one.without}.union(*LIBRARY.values()))
 Q, STATES, ROWS, IDS = torch.randn(1, 4, 8), torch.randn(2, 3, 8), torch.randn(3, 5), torch.tensor([0, 4, 2])
 PRIVATE: Any = torch  # names that its types do not know
 NORMS: list[Callable[[], Any]] = [

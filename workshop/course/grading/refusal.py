@@ -7,6 +7,7 @@ stands too low for that: attention, the cross-entropy and a recurrence come to i
 
 import contextlib
 import inspect
+import itertools
 import pkgutil
 import re
 from collections.abc import Iterator, Sequence
@@ -75,8 +76,8 @@ def refused(paths: Sequence[str]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as undo:
         kinds = [KINDS[path.rpartition(".")[2]] for path in paths if path.startswith("torch.")]
-        ours = [path for path in paths if not path.startswith("torch.")]
-        for path in dict.fromkeys([*ours, *(other for path in paths for other in LIBRARY.get(path, ()))]):
+        ours = (LIBRARY.get(path, ()) if path.startswith("torch.") else (path,) for path in paths)
+        for path in dict.fromkeys(itertools.chain.from_iterable(ours)):
             function = function_at(path)
             undo.callback(setattr, function, "__code__", function.__code__)
             function.__code__ = _refusing(path).__code__
