@@ -129,13 +129,13 @@ def is_number(text: str) -> bool:
 
 def read_numbers(answer: Any) -> list[float]:
     """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58. Or TypeError, ValueError."""
-    values = answer.tolist() if hasattr(answer, "tolist") else answer
+    values: Any = answer.tolist() if hasattr(answer, "tolist") else answer
     is_one = isinstance(values, str | dict | set) or not isinstance(values, Iterable)
-    found = []
-    for value in [values] if is_one else values:
-        text = value.strip().replace("−", "-") if isinstance(value, str) else ""
-        is_grouped = re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", text)
-        found.append(float(text.replace(",", "" if is_grouped else ".") or value))
+    parts: list[Any] = [values] if is_one else [*values]
+    parts = [one.strip().replace("−", "-") if isinstance(one, str) else one for one in parts]
+    commas = [one for one in parts if isinstance(one, str) and "," in one]  # all for thousands or for decimals
+    is_grouped = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", one) for one in commas)
+    found = [float(one.replace(",", "" if is_grouped else ".") if isinstance(one, str) else one) for one in parts]
     if not all(map(math.isfinite, found)):
         raise ValueError(f"{answer!r} holds no finite number")
     return found
