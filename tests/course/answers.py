@@ -54,6 +54,15 @@ SEQUENCES = {
     "an array": "lambda x: __import__('numpy').array(x) if isinstance(x, (list, tuple)) else x",
     "an ordered dictionary": "lambda x: __import__('collections').OrderedDict(x) if isinstance(x, dict) else x",
 }
+# What is no number, and what is no answer.
+NO_NUMBERS = {"words": "'eleven'", "nothing": "None", "not a number": "float('nan')", "lists": "[1, 2]"}
+NO_ANSWERS = {
+    "a word": "'eleven'",
+    "a number": "0.123",
+    "no list": "[]",
+    "a dictionary": "{1: 2}",
+    "a function": "print",
+}
 RESULTS = """
 def _with_other_results(function, kind):
     def convert(result):
@@ -146,6 +155,17 @@ def other_types(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[st
         yield what, f"{solution}\n\n\n" + changed(data, f"({kind})({{}})")
     for what, kind in KINDS.items() if functions else ():
         yield f"results {what}", f"{solution}\n{RESULTS}" + changed(functions, f"_with_other_results({{}}, {kind})")
+
+
+def of_another_kind(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Answers that no check can judge, in place of data and its numbers: what they are, and the code."""
+    solution, names = as_computed(exercise, values), sorted(asked(exercise) & {*values})
+    data = [name for name in names if not callable(values[name])]
+    for what, other in NO_NUMBERS.items() if data else ():
+        changed = "".join(f"{name} = _of_another_type({name}, lambda x: {other})\n" for name in data)
+        yield f"numbers that are {what}", f"{solution}\n{NUMBERS}{changed}"
+    for what, other in NO_ANSWERS.items() if data else ():
+        yield what, solution + "".join(f"\n{name} = {other}" for name in data)
 
 
 def filled_in(exercise: Exercise, code: str) -> str:

@@ -5,12 +5,22 @@ are the solutions and typical mistakes of the chapters, a pool of right and wron
 (answers.toml, right_answers.toml), and the solutions in other types and wrappings.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import CHANGES_ITS_ARGUMENTS, POOL, RIGHT, filled_in, other_callables, other_types, spoiling
+from answers import (
+    CHANGES_ITS_ARGUMENTS,
+    POOL,
+    RIGHT,
+    filled_in,
+    of_another_kind,
+    other_callables,
+    other_types,
+    spoiling,
+)
 
 from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import asked
@@ -116,6 +126,23 @@ def test_what_the_notebook_calls_right_the_grader_calls_right(
     refused = {(label, one["code"]) for label, pool in POOL.items() for one in pool if one.get("refused")}
     expected = {key: (False, False) if key in refused else found for key, found in here.items()}
     assert {key: (there[key], expected[key]) for key in here if there[key] != expected[key]} == {}
+
+
+@pytest.mark.parametrize("name", in_rings(lambda name: name in QUICK))
+def test_a_check_answers_what_it_cannot_judge_in_words(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "book")
+    page, plain, exercises = CHAPTERS[name]
+    faults = []
+    for one in (one for one in exercises if one.is_graded_by_machine):
+        with prepared(page, plain, one) as names:
+            values = dict(names)
+            run(one.cells["solution"], values)
+            for what, source in of_another_kind(one, values):
+                found = mark(one, source, names)
+                # All points: it has no number that was changed.
+                if found.points not in (0, one.points) or re.match(r"\w*Error: ", found.visible):
+                    faults.append(f"{one.label}, {what}: {found}")
+    assert faults == []
 
 
 def test_every_exercise_has_answers_in_the_pool() -> None:

@@ -13,11 +13,20 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from transformer_lib import BASE
+from transformer_lib import (
+    BASE,
+    MultiHeadAttention,
+    fast,
+    label_smoothing_loss,
+    reference,
+    scaled_dot_product_attention,
+)
+from transformer_lib.fast import SmoothedCrossEntropy
+from transformer_lib.label_smoothing import token_losses
 from workshop.course.exercises import exercises_of
 from workshop.course.grading import sandbox
 from workshop.course.grading.checker import Chapter, Run
-from workshop.course.grading.refusal import function_at, refused
+from workshop.course.grading.refusal import LIBRARY, function_at, refused
 from workshop.course.grading.sandbox import WITHOUT, Limits, broken, missing
 from workshop.course.grading.wire import Unknown, Wire
 from workshop.site.book_index import pages_in_order, read_page
@@ -173,7 +182,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = [one for page in pages_in_order(ROOT) for one in exercises_of(read_page(page))]
 
 
-PATHS = sorted({path for one in EXERCISES for path in one.without})
+PATHS = sorted({path for one in EXERCISES for path in one.without}.union(*LIBRARY.values()))
 Q, STATES, ROWS, IDS = torch.randn(1, 4, 8), torch.randn(2, 3, 8), torch.randn(3, 5), torch.tensor([0, 4, 2])
 PRIVATE: Any = torch  # names that its types do not know
 NORMS: list[Callable[[], Any]] = [
@@ -239,8 +248,35 @@ def test_what_pytorch_has_ready_made_refuses_however_it_is_called(path: str) -> 
         way()
 
 
-def test_what_is_refused_is_a_function_to_write() -> None:
-    assert {one.kind for one in EXERCISES if one.without} == {"write"}
+def test_what_is_refused_is_a_function_to_write_or_to_mend() -> None:
+    assert {one.kind for one in EXERCISES if one.without} == {"write", "bug"}
+
+
+LOSSES: list[Callable[[], Any]] = [
+    lambda: SmoothedCrossEntropy.apply(ROWS, IDS, 0.1),
+    lambda: fast.token_losses(ROWS, IDS),
+    lambda: token_losses(ROWS, IDS),
+    lambda: label_smoothing_loss(ROWS[None], IDS[None]),
+    lambda: reference.label_smoothing_loss(ROWS[None].numpy(), IDS[None].numpy(), 0.1, 0),
+]
+ATTENTIONS: list[Callable[[], Any]] = [
+    lambda: scaled_dot_product_attention(Q, Q, Q),
+    lambda: MultiHeadAttention(8, 2, 4, 4)(Q, Q, Q),
+    lambda: reference.attention(*[Q[0].numpy()] * 3),
+    lambda: reference.restricted_attention(*[Q[0].numpy()] * 3, r=9),
+    lambda: reference.self_attention(Q[0].numpy(), *[np.eye(8)] * 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "ways"),
+    [("torch.nn.functional.cross_entropy", LOSSES), ("torch.nn.functional.scaled_dot_product_attention", ATTENTIONS)],
+)
+def test_what_the_library_has_of_the_same_refuses_with_pytorchs(path: str, ways: list[Callable[[], Any]]) -> None:
+    for way in ways:
+        way()
+        with refused([path]), pytest.raises(RuntimeError, match="your own lines"):
+            way()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import bound, needed_cells, plain_python, read
 from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
 from workshop.course.make_assignments import chapters
-from workshop.course.try_exercises import mark, trials, try_page
+from workshop.course.try_exercises import mark, prepared, trials, try_page
 from workshop.site import teaching_plan
 from workshop.site.address import configured
 from workshop.site.book_index import Page, read_page
@@ -211,6 +211,81 @@ def test_an_error_that_counts_for_the_student_is_said_in_the_hidden_check_too() 
         assert "suppress" not in ast.unparse(tree), one.label
         for handler in (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)):
             assert "print(" in ast.unparse(handler), one.label
+
+
+def test_what_no_check_looks_for_the_text_says() -> None:
+    forbids = re.compile(r"(without( a)?|[Nn]o) (loops?|library)\b")
+    found = {}
+    for one in (one for _, _, exercises in chapters().values() for one in exercises if one.is_graded_by_machine):
+        text = "\n".join(block.text for block in one.statement)
+        if forbids.search(text):
+            found[one.label] = "no check looks" in text
+    assert len(found) >= 6
+    assert all(found.values()), found
+
+
+MESSAGES = [  # what an answer gets to hear: a word of it
+    ("layers", "ex-layers-predict", "predicted_norm = 'eleven'", "four numbers"),
+    ("layers", "ex-layers-predict", "predicted_norm = torch.ones(1, 4)", "four numbers"),
+    (
+        "layers",
+        "ex-layers-write",
+        "def my_layer_norm(*given):\n    raise RuntimeError('own lines')",
+        "stops: own lines.",
+    ),
+    ("layers", "ex-layers-bug", "probe = (torch.tensor([[[1.0, 2, 3, 4]]]), lambda x: None)", "returns None"),
+    ("decoding", "ex-decoding-predict", "predicted_extensions = {1: 39, 2: 156}", "no pair"),
+    ("multi_head_attention", "ex-heads-predict", "prediction = (512.9, 512.4, 655360.7)", "512.9"),
+    (
+        "masks",
+        "ex-masks-fool",
+        "sly = lambda x: x + torch.relu(x[-1] - 20)",
+        "20.25 as the last input the gradient test catches it",
+    ),
+    ("label_smoothing", "ex-smoothing-bug", "too_small = {(5, 11): 'eleven'}", "'eleven' is no number"),
+    (
+        "label_smoothing",
+        "ex-smoothing-write",
+        """def smoothed_loss(logits, target, epsilon, pad_id):
+    log_p, real = logits.log_softmax(-1), target != pad_id
+    losses = -(1 - epsilon) * log_p.gather(-1, target[..., None])[..., 0] - epsilon * log_p.mean(-1)
+    return ((losses * real).sum(1) / real.sum(1)).mean()""",
+        "mean of each sentence",
+    ),
+    (
+        "label_smoothing",
+        "ex-smoothing-write",
+        """def smoothed_loss(logits, target, epsilon, pad_id):
+    log_p, real = logits.log_softmax(-1), target != pad_id
+    losses = -(1 - epsilon) * log_p.gather(-1, target[..., None])[..., 0] - epsilon * log_p.mean(-1)
+    return losses[real].mean() / math.log(2)""",
+        "in bits",
+    ),
+    (
+        "label_smoothing",
+        "ex-smoothing-write",
+        """def smoothed_loss(logits, target, epsilon, pad_id):
+    log_p = logits.log_softmax(-1)
+    goal = torch.full_like(log_p, epsilon / (logits.size(-1) - 2)).scatter_(-1, target[..., None], 1 - epsilon)
+    goal[..., pad_id] = goal[target == pad_id] = 0
+    return -(goal * log_p).sum() / (target != pad_id).sum()""",
+        "V - 2",
+    ),
+]
+
+
+@pytest.mark.slow
+def test_a_check_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "book")
+    found = {}
+    for chapter, label, code, word in MESSAGES:
+        page, plain, exercises = chapters([chapter])[chapter]
+        [one] = [one for one in exercises if one.label == label]
+        with prepared(page, plain, one) as names:
+            found[label, code] = (word, mark(one, code, names))
+    assert {key: told for key, (word, told) in found.items() if word not in told.visible or told.points} == {}
+    [stops] = [told.visible for (label, _), (_, told) in found.items() if label == "ex-layers-write"]
+    assert "keepdim" not in stops, "no guess at what a refusal is about"
 
 
 def test_the_weeks_of_a_course_have_their_minutes() -> None:

@@ -546,8 +546,9 @@ def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: P
     assert file.read_bytes() == before
 
 
-def test_one_chapter_alone_leaves_the_others_in_place(tmp_path: Path) -> None:
+def test_one_chapter_alone_leaves_the_others_in_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_assignments.write_sources(tmp_path, ["attention"])
+    assert "attention" in capsys.readouterr().out, "whoever waits sees a line for each chapter"
     table = (tmp_path / "exercises.csv").read_bytes()
     make_assignments.write_sources(tmp_path, ["masks"])
     assert {path.name for path in (tmp_path / "source").iterdir()} == {"attention", "masks"}

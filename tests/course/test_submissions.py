@@ -102,6 +102,7 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
         ("ada_attention - Copy.ipynb", "ada", "attention", "ada_attention - Copy"),
         ("group-1.ipynb", "group-1", "attention", "group-1"),
         ("ada_b__draft 2.ipynb", "ada_b", "attention", "ada_b__draft 2"),
+        ("gus__week5_attention.ipynb", "gus", "attention", "gus__week5_attention"),
         ("lovelaceada_1234_56_attention.ipynb", "lovelaceada-1234", "attention", "lovelaceada_1234_56_attention"),
         ("lovelaceada_LATE_1234_56_x-1.ipynb", "lovelaceada-1234", "attention", "lovelaceada_LATE_1234_56_x-1"),
         (f"{ADA_IN_MOODLE}_x.ipynb", "Ada Lovelace 77", "attention", f"{ADA_IN_MOODLE}_x"),
@@ -120,6 +121,16 @@ def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chap
     if "assignsubmission" in name:
         assert (found.moodle, found.name) == ("77", "Ada Lovelace")
         assert len(found.page.split("_", 4)) == 5, "Moodle reads the participant and the plugin from five parts"
+
+
+def test_what_lies_beside_nbgraders_folder_is_read_too(tmp_path: Path) -> None:
+    names = ["submitted/sven/masks/masks.ipynb", "ada_masks.ipynb", "submitted/tim.ipynb", "kim/masks.ipynb"]
+    for name in [*names, "submitted/ada/masks/masks.ipynb", "release/masks/masks.ipynb"]:
+        put(tmp_path, name, "ex-masks-bug")
+    found, lines = find(tmp_path, CHAPTERS)
+    assert [one.student for one in found] == ["ada", "kim", "sven", "tim"]
+    assert len(lines) == 1, "the second file of ada, and no word of nbgrader's own"
+    assert "ada" in lines[0]
 
 
 def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) -> None:

@@ -1,11 +1,16 @@
 """Text files as people have them: packed or not, in two files or in a table, and what else is named."""
 
 import gzip
+import math
+from fractions import Fraction
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from command_line import two_files, written
 
-from transformer_lib.data.text_files import TextPairs, file_lines
+from transformer_lib.data.text_files import TextPairs, file_lines, read_numbers
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
 
@@ -120,3 +125,30 @@ def test_what_is_not_utf_8_is_replaced_where_one_may_go_on(tmp_path):
     (tmp_path / "x").write_bytes(b"a\nb \xe9\n")
     with pytest.warns(UserWarning, match="line 2, byte 3"):
         assert list(file_lines(tmp_path / "x", strict=False)) == ["a", "b \ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "numbers"),
+    [
+        (5, [5]),
+        ("655,360", [655360]),
+        ("655360.0", [655360]),
+        (" −0,58 ", [-0.58]),
+        ("1,234,567.5", [1234567.5]),
+        (["0,902", "1,109"], [0.902, 1.109]),  # one comma for decimals: all
+        (["512", "655,360"], [512, 655360]),
+        (torch.tensor([1.0, 2.0], requires_grad=True), [1, 2]),
+        (np.float32(2), [2]),
+        ({"a": Fraction(1, 2)}.values(), [0.5]),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(answer: Any, numbers: list[float]) -> None:
+    assert read_numbers(answer) == numbers
+
+
+@pytest.mark.parametrize(
+    "answer", ["eleven", "39 156", "", None, [None], {1: 2}, {1, 2}, math.nan, "inf", [[1]], np.ones((1, 4))]
+)
+def test_what_holds_no_numbers_in_order_is_an_error(answer: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        read_numbers(answer)

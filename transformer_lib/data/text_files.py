@@ -3,6 +3,7 @@
 import functools
 import gzip
 import itertools
+import math
 import re
 import warnings
 import zlib
@@ -17,8 +18,7 @@ Pair = tuple[str, str]
 GZIP, HEAD = b"\x1f\x8b", 512  # how a packed file begins; so many bytes are looked at before the first line
 XML = "is XML, SGML or HTML; write the text of its segments into a text file, one a line"
 OTHER_FORMATS = {  # by the first bytes, after a byte order mark and white space
-    b"\xff\xfe": "is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8",
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), "is UTF-16; convert the file: iconv -f UTF-16 -t UTF-8"),
     b"PK\x03\x04": "is a zip archive, or a document of Word or Excel; unpack the one, save the other as plain text",
     b"\xd0\xcf\x11\xe0": "is a document of Word or Excel; save it as plain text",
     b"{\\rtf": "is a document in RTF; save it as plain text",
@@ -124,11 +124,21 @@ def _no_pair(line: str, cells: list[str]) -> str:
 
 def is_number(text: str) -> bool:
     """Whether the text is a number, as an id or a score is."""
-    try:
-        float(text.replace(",", "."))
-    except ValueError:
-        return False
-    return True
+    return bool(re.fullmatch(r"\s*[+-]?[.,]?\d[\d.,]*(e[+-]?\d+)?\s*", text, re.IGNORECASE))
+
+
+def read_numbers(answer: Any) -> list[float]:
+    """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58. Or TypeError, ValueError."""
+    values: Any = answer.tolist() if hasattr(answer, "tolist") else answer
+    is_one = isinstance(values, str | dict | set) or not isinstance(values, Iterable)
+    parts: list[Any] = [values] if is_one else [*values]
+    parts = [one.strip().replace("−", "-") if isinstance(one, str) else one for one in parts]
+    commas = [one for one in parts if isinstance(one, str) and "," in one]  # all for thousands or for decimals
+    is_grouped = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", one) for one in commas)
+    found = [float(one.replace(",", "" if is_grouped else ".") if isinstance(one, str) else one) for one in parts]
+    if not all(map(math.isfinite, found)):
+        raise ValueError(f"{answer!r} holds no finite number")
+    return found
 
 
 def _quotes_cells(texts: Iterable[str]) -> bool:

@@ -11,7 +11,7 @@ An exercise stands between `exercise-start` and `exercise-end`, its solution bet
     numbers        names that the statement, the checks and the solutions use; each student may get others (variants.py)
 
 The `{task}` of a prediction names the fields of its answer on the page, `:fields: ones | tens`, and what there is to
-choose from, `:choices: one | another`. Of a function to write it names those that an answer must not call,
+choose from, `:choices: one | another`. Of a function to write or to mend it names those that an answer must not call,
 `:without: torch.nn.functional.cross_entropy | torch.nn.RNN`.
 
 An exercise without an answer cell is written prose, marked by hand after its `{rubric}`.
@@ -28,8 +28,8 @@ from workshop.site.myst_blocks import Block, PageError
 
 KINDS = ("predict", "write", "bug", "experiment")
 DIFFICULTIES = ("easy", "medium", "hard")
-# Of a prediction: the labels of its fields on the page, and what there is to choose from. Of a function to write: those
-# that do already what it should do, and refuse while an answer is graded.
+# Of a prediction: the labels of its fields on the page, and what there is to choose from. Of a function to write or
+# to mend: those that do already what it should do, and refuse while an answer is graded.
 LISTS = ("fields", "choices", "without")
 PASSED = "Right"  # how the answer of a check begins when there is nothing to mend
 ONCE = ("answer", "check", "solution", "hidden-check")

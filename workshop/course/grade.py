@@ -155,6 +155,7 @@ def run(
         again: students to grade anew, as the table of marks names them.
         without_sandbox: go on where there is none.
     """
+    print(f"Looking through {folder}.", flush=True)
     surroundings = sandbox(without_sandbox)
     the_course = Course(assignments, out)
     if chapter and chapter not in the_course.chapters:
@@ -168,7 +169,8 @@ def run(
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
     # They come chapter by chapter.
     by_chapter = {name: [*found] for name, found in groupby(submissions, key=attrgetter("chapter"))}
-    for name in by_chapter:
+    for name, found in by_chapter.items():
+        print(f"{name}: {counted(len(found), 'notebook')}. nbgrader reads its assignment.", flush=True)
         the_course.prepare(name)
     jobs = [
         Job(
@@ -184,6 +186,7 @@ def run(
         print(f"  {line}")
     if len(lines) > SHOWN:
         print(f"  … and {len(lines) - SHOWN} more, all in the report")
+    sys.stdout.flush()
     grade_all(todo, at_once)
     refresh_feedback([job for job in jobs if job not in todo])
     taken = {one.file for one in submissions}

@@ -66,6 +66,7 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
     if not names:
         shutil.rmtree(out / "rubrics", ignore_errors=True)
     for name, (page, plain, exercises) in found.items():
+        print(f"{name}: the instructor's version", flush=True)
         source = out / "source" / name / f"{name}.ipynb"
         source.parent.mkdir(parents=True)
         source.write_text(assignment_text(assignment(page, plain, configured(ROOT))), "utf-8")

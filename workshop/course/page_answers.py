@@ -8,6 +8,7 @@ page says.
     python -m workshop.course.page_answers [attention …]      prints the questions of chapters as JSON
 """
 
+import ast
 import functools
 import itertools
 import json
@@ -16,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from workshop.course.exercise_context import bound
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.try_exercises import prepared, run
 from workshop.site.book_index import Page
@@ -68,9 +68,9 @@ class Check:
         if error := run(definitions, self.names):
             raise ValueError(f"the check {self.call} failed: {error}")
         self.variable, self.code = match["argument"], compile(self.call, "<check>", "eval")
-        for name in bound(definitions) - {match["check"]}:
-            value = self.names[name]
-            self.names[name] = functools.cache(value) if callable(value) else value  # it counts the same each time
+        for node in ast.parse(definitions).body:
+            if isinstance(node, ast.FunctionDef) and node.name != match["check"]:  # it counts the same each time
+                self.names[node.name] = functools.cache(self.names[node.name])
         self.shape = self._value(exercise.cells["solution"])
         self.solution = self._fields(self.shape)
         self.wrong = [self._fields(self._value(wrong.source)) for wrong in exercise.wrong_answers]

@@ -6,8 +6,9 @@ stands too low for that: attention, the cross-entropy and a recurrence come to i
 """
 
 import contextlib
-import importlib
 import inspect
+import itertools
+import pkgutil
 import re
 from collections.abc import Iterator, Sequence
 from types import FunctionType
@@ -22,12 +23,27 @@ KINDS = {
     "cross_entropy": "cross_entropy|nll_loss|kl_div",
     "RNN": "rnn_|gru|lstm",
 }
+# One of PyTorch's that an exercise gives → what computes the same in the library, each under its first name.
+LIBRARY = {
+    "torch.nn.functional.scaled_dot_product_attention": (
+        "transformer_lib.scaled_dot_product_attention",
+        "transformer_lib.reference.attention",
+        "transformer_lib.reference.self_attention",
+        "transformer_lib.reference.restricted_attention",
+    ),
+    "torch.nn.functional.layer_norm": ("transformer_lib.reference.layer_norm",),
+    "torch.nn.functional.cross_entropy": (
+        "transformer_lib.label_smoothing.token_losses",
+        "transformer_lib.fast.SmoothedCrossEntropy",
+        "transformer_lib.reference.label_smoothing_loss",
+    ),
+}
 
 
 def function_at(path: str) -> Any:
     """The function at a path such as `transformer_lib.reference.attention`; of a class its `forward`."""
-    module, _, name = path.rpartition(".")
-    found = getattr(importlib.import_module(module), name)
+    holder, _, name = path.rpartition(".")
+    found = getattr(pkgutil.resolve_name(holder), name)
     return inspect.unwrap(found.forward if isinstance(found, type) else found)
 
 
@@ -60,7 +76,8 @@ def refused(paths: Sequence[str]) -> Iterator[None]:
     """
     with contextlib.ExitStack() as undo:
         kinds = [KINDS[path.rpartition(".")[2]] for path in paths if path.startswith("torch.")]
-        for path in (path for path in paths if not path.startswith("torch.")):
+        ours = (LIBRARY.get(path, ()) if path.startswith("torch.") else (path,) for path in paths)
+        for path in dict.fromkeys(itertools.chain.from_iterable(ours)):
             function = function_at(path)
             undo.callback(setattr, function, "__code__", function.__code__)
             function.__code__ = _refusing(path).__code__

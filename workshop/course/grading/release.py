@@ -10,6 +10,7 @@ def main() -> None:
     root = Path(sys.argv[1]).resolve()
     for source in sorted((root / "source").iterdir()):
         release(root, source.name, with_database=False)
+        print(f"{source.name}: the students' version", flush=True)
 
 
 if __name__ == "__main__":

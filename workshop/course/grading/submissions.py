@@ -1,14 +1,15 @@
 """Finding what was handed in: which file, whose, and of which chapter.
 
-STUDENT/CHAPTER/CHAPTER.ipynb                           nbgrader's folders, also below `submitted/`
+STUDENT/CHAPTER/CHAPTER.ipynb                           nbgrader's folders, also below `submitted/` beside other files
 STUDENT/CHAPTER.ipynb                                   a folder for each student
 ada.ipynb, ada_attention.ipynb, ada_attention_final.ipynb, ada__week3.ipynb
-                                                        one folder of files: the student stands before _CHAPTER or __
+                                                        one folder of files: the student stands before _CHAPTER or
+                                                        __, whichever comes first
 lovelaceada_1234_56789_attention.ipynb                  Canvas, `Download Submissions` (also with _LATE_)
 Ada Lovelace_1234_assignsubmission_file_x.ipynb         Moodle, `Download all submissions`
 Ada Lovelace_1234_assignsubmission_file/x.ipynb         the same, in folders
 
-Upper and lower case are one.
+Upper and lower case are one. Beside `submitted/`, nbgrader's source, release, autograded and feedback are not read.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ SAFE_MARKS = set("_ .@+-")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # of a picture
 MAX_MB = 50  # of a notebook, with the outputs saved in it
 Given = Mapping[str, frozenset[str]]
+NBGRADERS = {"source", "release", "autograded", "feedback"}
 NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
 
 
@@ -85,8 +87,9 @@ def whose(stem: str, chapters: set[str]) -> dict[str, str]:
     for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
         # -1, _final: another try
         if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}([_ -].+)?", stem, re.IGNORECASE):
-            return {"student": safe(match[1])}
-    return {"student": safe(stem.split("__", maxsplit=1)[0])}
+            stem = match[1]
+            break
+    return {"student": safe(re.split("(?<=.)__", stem, maxsplit=1)[0])}
 
 
 def is_nobodys_name(student: str, chapters: Iterable[str]) -> bool:
@@ -132,6 +135,8 @@ def _refused(file: Path, is_in_place: bool) -> str:
 def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: str) -> Submission | str:
     """What a file is, by where it lies; or why it is left out."""
     folders = [*file.relative_to(top).parts[:-1]]
+    if folders[:1] == ["submitted"]:
+        del folders[0]
     moodle = next((part for part in folders if MOODLE.match(part)), "")
     by_nbgrader = len(folders) == 2 and folders[1].casefold() in chapters and not moodle
     by_student = len(folders) == 1 and not moodle and not is_nobodys_name(folders[0], chapters)
@@ -161,18 +166,14 @@ def is_nobodys(name: str) -> bool:
 
 def files(folder: Path) -> list[Path]:
     """What was handed in, of whatever kind."""
-    top = _top(folder)
-    found = (path for path in top.rglob("*") if path.is_file())
-    return sorted(path for path in found if not any(map(is_nobodys, path.relative_to(top).parts)))
+    others = NBGRADERS if (folder / "submitted").is_dir() else set()
+    found = {path: path.relative_to(folder).parts for path in folder.rglob("*") if path.is_file()}
+    return sorted(path for path, parts in found.items() if not (any(map(is_nobodys, parts)) or parts[0] in others))
 
 
 def inside(folder: Path) -> list[Path]:
     """The files and folders that lie in a folder itself."""
     return sorted(path for path in folder.iterdir() if not is_nobodys(path.name))
-
-
-def _top(folder: Path) -> Path:
-    return folder / "submitted" if (folder / "submitted").is_dir() else folder
 
 
 def gathered(
@@ -223,7 +224,7 @@ def find(
     Raises:
         SystemExit: if there is no folder or nothing in it to grade.
     """
-    return gathered(folder, files, lambda file: _submission(file, _top(folder), chapters, wanted), __doc__ or "", given)
+    return gathered(folder, files, lambda file: _submission(file, folder, chapters, wanted), __doc__ or "", given)
 
 
 def _remarks(found: list[Submission]) -> list[str]:
