@@ -16,10 +16,10 @@ from experiments.self_attention import (
     SelfAttention,
     at_a_distance,
     build_encoder,
-    count,
     two_groups,
 )
 from transformer_lib import reference
+from transformer_lib.transformer import count_parameters
 
 DOUBLE = {"rtol": 1e-12, "atol": 1e-12}
 
@@ -70,7 +70,7 @@ def test_padding_changes_nothing():
 
 
 def test_the_encoders_that_are_compared_have_about_as_many_parameters():
-    sizes = [count(build_encoder(kind, places=11)) for kind in KINDS if kind != "words alone"]
+    sizes = [count_parameters(build_encoder(kind, places=11)) for kind in KINDS if kind != "words alone"]
     assert max(sizes) < 1.05 * min(sizes)
 
 
