@@ -5,16 +5,11 @@ latex2mathml writes for `aligned`, `\\tag` and growing brackets is wrong.
 """
 
 import html
-import re
 from functools import cache
 from typing import Any
 
 from math_core import LatexError, LatexToMathML
 
-from workshop.site.myst_blocks import Span, rewritten
-
-TEXT = re.compile(r"(?<=>)[^<]+")
-MARK = re.compile(r"[_*`|\[\]\\]")  # would be Markdown's
 CONVERTER = LatexToMathML(fancy_error=False)
 
 
@@ -54,16 +49,3 @@ def visit(translator: Any, node: Any) -> None:
         written = f"<code>{html.escape(node.astext())}</code>"
     translator.body.append(targets + written)
     raise SkipNode
-
-
-def with_mathml(markdown: str) -> str:
-    """Markdown with each formula set, but for those in scripts, which are data."""
-
-    def new(span: Span) -> str | None:
-        if span.rule != "math_inline":
-            return None
-        found = formula_html(span.token.content.strip(), display=span.token.markup == "$$")
-        return TEXT.sub(lambda text: MARK.sub(lambda mark: f"&#{ord(mark[0])};", text[0]), found)
-
-    parts = re.split("(<script.*?</script>)", markdown, flags=re.DOTALL)
-    return "".join(part if part.startswith("<script") else rewritten(part, new) for part in parts)

@@ -28,8 +28,8 @@ from workshop.course.assignment_papers import with_code
 from workshop.course.exercises import exercises_of
 from workshop.site.book_charts import altair_spec, chart_html
 from workshop.site.book_index import HEADING, Page, parts_of_book
-from workshop.site.formulas import with_mathml
-from workshop.site.myst_blocks import Block
+from workshop.site.formulas import formula_html
+from workshop.site.myst_blocks import Block, Span, rewritten
 from workshop.site.plain_markdown import Plain, drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +43,8 @@ BEFORE = "first_steps"  # front matter, but longer courses begin with it: it ope
 VOTE = "Let everybody write down an answer, then vote, then run it. On the page the answer stands folded underneath."
 ASK = "Ask what the room sees here before you say it."
 RECALL = "Close the book: who can say each line in other words?"
+TEXT = re.compile(r"(?<=>)[^<]+")
+MARK = re.compile(r"[_*`|\[\]\\]")  # would be Markdown's
 EQUATION = re.compile(r"\$\$.*?\\tag\{.*?\$\$", re.DOTALL)
 
 
@@ -149,6 +151,19 @@ class Lecture:
         text = self.page.path.read_text("utf-8")
         lines = text[text.index("## To take away") :].split("**Read on.**")[0]
         return Slide(self.plain.inline(lines.strip(), 1), RECALL)
+
+
+def with_mathml(markdown: str) -> str:
+    """Markdown with each formula set, but for those in scripts, which are data."""
+
+    def new(span: Span) -> str | None:
+        if span.rule != "math_inline":
+            return None
+        found = formula_html(span.token.content.strip(), display=span.token.markup == "$$")
+        return TEXT.sub(lambda text: MARK.sub(lambda mark: f"&#{ord(mark[0])};", text[0]), found)
+
+    parts = re.split("(<script.*?</script>)", markdown, flags=re.DOTALL)
+    return "".join(part if part.startswith("<script") else rewritten(part, new) for part in parts)
 
 
 def cells_of(slide: Slide) -> list[NotebookNode]:
