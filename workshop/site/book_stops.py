@@ -46,7 +46,7 @@ def places_html(_static: str) -> str:
     """What a larger model writes with its places and without them."""
     rows = "\n".join(
         f'<tr><th scope="row" lang="en">{text}</th><td lang="de" class="places-on">{whole}</td>'
-        f'<td lang="de" class="places-off">{without}</td></tr>'
+        f'<td lang="de" class="places-off{" is-other" * (whole != without)}">{without}</td></tr>'
         for text, (whole, without) in hundred()["positions"].items()
     )
     return Template((FOLDER / "places_of_words.html").read_text("utf-8")).substitute(rows=rows)

@@ -39,8 +39,8 @@ globalThis.LiveTranslator ??= {};
       shape("text", { x: x(step), y: HEIGHT - 24, "text-anchor": "middle" }, String(step)),
     );
     const titles = [
-      shape("text", { x: right, y: HEIGHT - 6, "text-anchor": "end" }, "step"),
-      shape("text", { x: EDGE.left, y: HEIGHT - 6 }, unit),
+      shape("text", { x: right, y: HEIGHT - 6, "text-anchor": "end" }, "step →"),
+      shape("text", { x: EDGE.left, y: HEIGHT - 6 }, `↑ ${unit}`),
     ];
     const lowest = floor ? [line(EDGE.left, y(floor), right, y(floor), "live-floor")] : [];
     const paths = curves.map(({ points, second }) =>
