@@ -197,7 +197,7 @@ def test_it_steps_back_and_forth_by_keyboard(front: Page) -> None:
     front.focus(".first-rows li:first-child button")
     front.keyboard.press("Enter")
     assert front.get_attribute(".first-rows li:first-child button", "aria-pressed") == "true"
-    assert "seven 100 %" in front.inner_text(".first-rows li:first-child")
+    assert "seven 100\u00a0%" in front.inner_text(".first-rows li:first-child")
 
 
 def test_a_larger_number_says_what_it_loads_and_then_computes(context: BrowserContext, origins: dict[str, str]) -> None:
