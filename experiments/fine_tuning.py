@@ -53,7 +53,7 @@ def tuned(pairs: int, seed: int, rate_factor: float) -> dict[str, Any]:
         finally:
             print(said.getvalue())
         translator = Translator.load(folder / "run")
-        lacking = [line for line in said.getvalue().splitlines() if "vocabulary lacks" in line]
+        lacking = [line for line in said.getvalue().splitlines() if "it lacks" in line]
         about = {"seed": seed, "rate_factor": rate_factor, "weights": translator.weights}
         return about | scores(translator) | {"lacking": lacking}
 
