@@ -5,6 +5,7 @@ import gzip
 import itertools
 import math
 import re
+import reprlib
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -127,18 +128,34 @@ def is_number(text: str) -> bool:
     return bool(re.fullmatch(r"\s*[+-]?[.,]?\d[\d.,]*(e[+-]?\d+)?\s*", text, re.IGNORECASE))
 
 
-def read_numbers(answer: Any) -> list[float]:
-    """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58. Or TypeError, ValueError."""
+def read_numbers(answer: Any, thousands: bool = False) -> list[float]:
+    """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58, 36.8 % (that is 0.368).
+
+    Args:
+        thousands: whether numbers of a thousand and more are asked for: 17,541 is one then, and else 17.541.
+
+    Raises:
+        ValueError: something in it is no number; the message says what.
+    """
     values: Any = answer.tolist() if hasattr(answer, "tolist") else answer
     is_one = isinstance(values, str | dict | set) or not isinstance(values, Iterable)
     parts: list[Any] = [values] if is_one else [*values]
     parts = [one.strip().replace("−", "-") if isinstance(one, str) else one for one in parts]
     commas = [one for one in parts if isinstance(one, str) and "," in one]  # all for thousands or for decimals
-    is_grouped = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", one) for one in commas)
-    found = [float(one.replace(",", "" if is_grouped else ".") if isinstance(one, str) else one) for one in parts]
-    if not all(map(math.isfinite, found)):
-        raise ValueError(f"{answer!r} holds no finite number")
-    return found
+    can_group = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*%?", one) for one in commas)
+    is_grouped = can_group and (thousands or any(re.search(",.*[,.]", one) for one in commas))
+    return [_number(one, "" if is_grouped else ".") for one in parts]
+
+
+def _number(one: Any, comma: str) -> float:
+    is_share = isinstance(one, str) and one.endswith("%")
+    try:
+        number = float(one.removesuffix("%").replace(",", comma) if isinstance(one, str) else one)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{reprlib.repr(one)} is no number; write digits alone, such as 12 or 0.5")
+    return number / 100 if is_share else number
 
 
 def _quotes_cells(texts: Iterable[str]) -> bool:
