@@ -136,6 +136,7 @@ def test_what_is_not_utf_8_is_replaced_where_one_may_go_on(tmp_path):
         ("1,234,567", [1234567]),
         (["1,234.5", "17,541"], [1234.5, 17541]),
         ("36,8 %", [0.368]),
+        (["25 cells", "1,39 nats", "1e5 Steps"], [25, 1.39, 1e5]),
         ("655360.0", [655360]),
         (" −0,58 ", [-0.58]),
         ("1,234,567.5", [1234567.5]),
@@ -163,13 +164,29 @@ def test_where_thousands_are_asked_for_a_comma_groups_them(answer: Any, numbers:
 
 
 def test_what_is_no_number_is_named() -> None:
-    with pytest.raises(ValueError, match="'25 cells'"):
-        read_numbers(["25 cells", 5])
+    with pytest.raises(ValueError, match="'25 or 5'"):
+        read_numbers(["25 or 5", 5])
 
 
 @pytest.mark.parametrize(
     "answer",
-    ["eleven", "2 million", "39 156", "", None, [None], {1: 2}, {1, 2}, math.nan, "inf", [[1]], np.ones((1, 4))],
+    [
+        "eleven",
+        "2 million",
+        "3 thirds",
+        "80 bits",
+        "63 MB",
+        "39 156",
+        "",
+        None,
+        [None],
+        {1: 2},
+        {1, 2},
+        math.nan,
+        "inf",
+        [[1]],
+        np.ones((1, 4)),
+    ],
 )
 def test_what_holds_no_numbers_in_order_is_an_error(answer: Any) -> None:
     with pytest.raises(ValueError, match="no number"):
