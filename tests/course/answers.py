@@ -47,6 +47,8 @@ TYPES = {
     "fractions": "__import__('fractions').Fraction",
     "decimals": "__import__('decimal').Decimal",
     "text": "str",
+    "text with decimals behind a comma": "lambda x: (format(x, '.3f') if abs(x) >= 0.1 else str(x)).replace('.', ',')",
+    "text with commas for thousands": "lambda x: format(x, ',')",
 }
 SEQUENCES = {
     "a list": "lambda x: [*x] if isinstance(x, tuple) else x",

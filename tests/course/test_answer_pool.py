@@ -48,7 +48,7 @@ def in_rings(quick: Any) -> list[Any]:
 def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str, int | None]]:
     """What is tried, its code, and the points it must earn; None: all, or none that the student could see.
 
-    A prediction is right in every type: its reader writes "12" or 12.
+    A number is right in every type: its reader writes "12" or 12.
     """
     yield from trials(one)
     for answer in POOL.get(one.label, []):
@@ -59,7 +59,8 @@ def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str,
     run(one.cells["solution"], values)
     for what, source in other_types(one, values):
         if not run(source, dict(names)):  # not all have such a form
-            yield what, source, one.points if one.kind == "predict" else None
+            reads = one.kind == "predict" or "read_numbers(" in one.cells["check"]
+            yield what, source, one.points if reads else None
     for what, source in other_callables(one, values):
         yield what, source, one.points
     if one.label not in CHANGES_ITS_ARGUMENTS and any(callable(values.get(name)) for name in asked(one)):

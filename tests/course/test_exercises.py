@@ -9,7 +9,7 @@ import pytest
 
 from workshop.course import assignment_papers
 from workshop.course.assignment_notebook import assignment
-from workshop.course.exercise_context import bound, needed_cells, plain_python, read
+from workshop.course.exercise_context import bound, cells_before, needed_cells, plain_python, read
 from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
 from workshop.course.make_assignments import chapters
 from workshop.course.try_exercises import mark, prepared, trials, try_page
@@ -203,6 +203,16 @@ def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers(
     assert " in the book): " in text
     first = assignment(page, plain, configured(ROOT)).cells[0].source
     assert "chatbot" in first, "what a course must settle is named where a student begins"
+
+
+def test_what_stands_above_an_exercise_in_the_chapter_stands_above_it_in_the_assignment() -> None:
+    for page, plain, exercises in chapters().values():
+        cells = assignment(page, plain, configured(ROOT)).cells
+        setup = {i: cell.source for i, cell in enumerate(cells) if cell.id.startswith("setup-")}
+        at = {cell.id: i for i, cell in enumerate(cells)}
+        for one in (one for one in exercises if one.is_graded_by_machine):
+            above = cells_before(page, plain, one.line)
+            assert [i for i, source in setup.items() if source in above and i > at[one.label]] == [], one.label
 
 
 def test_an_error_that_counts_for_the_student_is_said_in_the_hidden_check_too() -> None:

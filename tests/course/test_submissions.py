@@ -94,6 +94,7 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
         ("Ada Lovelace/Untitled.ipynb", "Ada Lovelace", "attention", "Ada Lovelace"),
         ("Ada_Attention.ipynb", "Ada", "attention", "Ada_Attention"),
         ("ada.ipynb", "ada", "attention", "ada"),
+        ("ada (1)/attention.ipynb", "ada", "attention", "ada (1)"),
         ("ada_attention.ipynb", "ada", "attention", "ada_attention"),
         ("ada_attention (1).ipynb", "ada", "attention", "ada_attention (1)"),
         ("ada_attention-1.ipynb", "ada", "attention", "ada_attention-1"),
@@ -121,6 +122,15 @@ def test_layouts_of_course_systems(tmp_path: Path, name: str, student: str, chap
     if "assignsubmission" in name:
         assert (found.moodle, found.name) == ("77", "Ada Lovelace")
         assert len(found.page.split("_", 4)) == 5, "Moodle reads the participant and the plugin from five parts"
+
+
+def test_folders_whose_names_differ_in_a_number_alone_are_of_two_students(tmp_path: Path) -> None:
+    for folder in ("finn (1)", "finn (2)", "ada (1)", "Ida (1)"):
+        put(tmp_path, f"{folder}/attention.ipynb")
+    put(tmp_path, "ida_attention.ipynb")
+    found, _ = find(tmp_path, CHAPTERS)
+    assert len({one.student for one in found}) == 5
+    assert [one.student for one in found if one.file.parent.name == "ada (1)"] == ["ada"]
 
 
 def test_what_lies_beside_nbgraders_folder_is_read_too(tmp_path: Path) -> None:
@@ -538,7 +548,9 @@ def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
     assert "| ex-f-hidden | 0 | 2 |" in text
     bob.points["ex-f-check"] = 0.0
     assert "least 0, middle 0.5, most 1, of 2" in report("attention", [marks(), bob], []), "the mean of the middle two"
-    assert "2 ×: off by …" in text
+    assert "2 ×: off by 3\n" in text, "two of a kind, as one of them has it"
+    bob.outcomes["ex-f-check"] = "'25 <b>cells</b>' is no number"
+    assert "'25 &lt;b&gt;cells" in report("attention", [bob], []), "what was written, as text"
     assert "x.txt" in text
 
 

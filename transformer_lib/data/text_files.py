@@ -5,6 +5,7 @@ import gzip
 import itertools
 import math
 import re
+import reprlib
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,6 +33,9 @@ OTHER_FORMATS = {  # by the first bytes, after a byte order mark and white space
 QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a cell that holds a quote, as a spreadsheet writes it
 JSON = re.compile(r'\s*(\{|\[\s*(["{[]|$))')
 COMMAS = re.compile(r'[^\s\d][,;][^\s\d]|"[,;]"')  # no space follows: no comma of a sentence
+# A word after a number that leaves it what it is: 25 cells, but neither 2 million nor, where bytes are asked for, bits.
+NO_UNIT = r"(ten|hundred|thousand|dozen|half|third|quarter|percent|plus|minus|squared|cubed)s?$|\w*(illion|bit|byte)"
+UNIT = re.compile(rf"(?<=\d)\s*(?!{NO_UNIT})[a-z]{{3,}}$", re.IGNORECASE)
 # What stands above the columns of a table, by language: a pair of two names of one language is a pair of words.
 TITLES = """
     ar arabic, cs czech čeština, da danish dansk, de german deutsch, el greek, en english englisch anglais inglés, es
@@ -127,18 +131,34 @@ def is_number(text: str) -> bool:
     return bool(re.fullmatch(r"\s*[+-]?[.,]?\d[\d.,]*(e[+-]?\d+)?\s*", text, re.IGNORECASE))
 
 
-def read_numbers(answer: Any) -> list[float]:
-    """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58. Or TypeError, ValueError."""
+def read_numbers(answer: Any, thousands: bool = False) -> list[float]:
+    """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58, 25 cells; 36.8 % is 0.368.
+
+    Args:
+        thousands: whether numbers of a thousand and more are asked for: 17,541 is one then, and else 17.541.
+
+    Raises:
+        ValueError: something in it is no number; the message says what.
+    """
     values: Any = answer.tolist() if hasattr(answer, "tolist") else answer
     is_one = isinstance(values, str | dict | set) or not isinstance(values, Iterable)
     parts: list[Any] = [values] if is_one else [*values]
-    parts = [one.strip().replace("−", "-") if isinstance(one, str) else one for one in parts]
+    parts = [UNIT.sub("", one.strip().replace("−", "-")) if isinstance(one, str) else one for one in parts]
     commas = [one for one in parts if isinstance(one, str) and "," in one]  # all for thousands or for decimals
-    is_grouped = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?", one) for one in commas)
-    found = [float(one.replace(",", "" if is_grouped else ".") if isinstance(one, str) else one) for one in parts]
-    if not all(map(math.isfinite, found)):
-        raise ValueError(f"{answer!r} holds no finite number")
-    return found
+    can_group = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*%?", one) for one in commas)
+    is_grouped = can_group and (thousands or any(re.search(",.*[,.]", one) for one in commas))
+    return [_number(one, "" if is_grouped else ".") for one in parts]
+
+
+def _number(one: Any, comma: str) -> float:
+    is_share = isinstance(one, str) and one.endswith("%")
+    try:
+        number = float(one.removesuffix("%").replace(",", comma) if isinstance(one, str) else one)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{reprlib.repr(one)} is no number; write digits alone, such as 12 or 0.5")
+    return number / 100 if is_share else number
 
 
 def _quotes_cells(texts: Iterable[str]) -> bool:

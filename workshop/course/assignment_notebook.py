@@ -67,6 +67,8 @@ class AssignmentWriter:
         self.page, self.plain, self.address = page, plain, address
         self.cells: list[NotebookNode] = []
         self.given: set[int] = set()  # places of the chapter's cells that are already in the assignment
+        exercises = [one for one in exercises_of(page) if one.is_graded_by_machine]
+        self.needed = {place for one in exercises for place in places(cells_before(page, plain, one.line), one)}
 
     def write(self) -> list[NotebookNode]:
         words = {"title": self.plain.inline(self.page.title, 1), "site": self.address.site, "name": self.page.name}
@@ -84,10 +86,13 @@ class AssignmentWriter:
         return self.cells
 
     def _setup(self, exercise: Exercise) -> None:
-        """The chapter's cells that the exercise stands on, unless an earlier exercise brought them."""
+        """The chapter's cells above the exercise that it or a later one stands on, unless they are there already.
+
+        So an answer may use what it could in the chapter, such as an import that only a later exercise needs.
+        """
         sources = cells_before(self.page, self.plain, exercise.line)
-        for place in places(sources, exercise):
-            if place not in self.given:
+        for place in range(len(sources)):
+            if place in self.needed and place not in self.given:
                 self.given.add(place)
                 name = f"setup-{place:02d}"
                 binds = sorted(bound(sources[place]))

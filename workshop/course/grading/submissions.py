@@ -92,6 +92,14 @@ def whose(stem: str, chapters: set[str]) -> dict[str, str]:
     return {"student": safe(re.split("(?<=.)__", stem, maxsplit=1)[0])}
 
 
+def whose_folder(folder: Path, chapters: set[str]) -> str:
+    """A folder's student: without the (1) of a second download, unless another's name differs in that alone."""
+    beside = (path.name.removesuffix(".ipynb") for path in folder.parent.iterdir() if path != folder)
+    others = {whose(name, chapters)["student"].casefold() for name in beside}
+    alone = AGAIN.sub("", folder.name)
+    return folder.name if safe(alone).casefold() in others else alone
+
+
 def is_nobodys_name(student: str, chapters: Iterable[str]) -> bool:
     """Whether a file's name says what it is, as the handout's does, and not whose."""
     return bool(re.fullmatch(NO_NAME.format("|".join(map(re.escape, chapters))), student, re.IGNORECASE))
@@ -149,7 +157,8 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     if wanted and chapter != wanted:
         return f"of the chapter {chapter}, left out"
     if by_nbgrader or by_student:
-        who = {"student": safe(folders[0]), "name": folders[0], "page": folders[0]}
+        name = whose_folder(file.parents[len(folders) - 1], set(chapters))
+        who = {"student": safe(name), "name": name, "page": folders[0]}
     else:
         who = whose(moodle or file.stem, set(chapters))
         who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem

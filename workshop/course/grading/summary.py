@@ -1,5 +1,6 @@
 """What a class got right and wrong: a page for the instructor, in Markdown."""
 
+import html
 import re
 from collections import Counter
 from statistics import fmean, median
@@ -10,6 +11,7 @@ from workshop.course.grading.marks import Marks
 from workshop.course.grading.rebuild import CHANGED, OTHER_NUMBERS
 
 COMMONEST = 3
+SHOWN = 200  # letters of a message
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
 CHEATING = """\
 The checks run outside the students' processes, on plain copies of the answers. What the library and PyTorch have
@@ -19,7 +21,14 @@ chapter's solutions are public in the book's repository. Ask about answers that 
 
 def alike(message: str) -> str:
     """A message without its numbers, which differ from student to student."""
-    return NUMBER.sub("…", message.splitlines()[0] if message else "nothing")[:200]
+    return NUMBER.sub("…", message.splitlines()[0] if message else "nothing")[:SHOWN]
+
+
+def commonest(messages: list[str]) -> list[tuple[str, int]]:
+    """The commonest kinds of messages, each as one of them said it, and how many are of that kind."""
+    kinds = Counter(map(alike, messages)).most_common(COMMONEST)
+    first = {alike(one): one.split("\n")[0][:SHOWN] or "nothing" for one in reversed(messages)}
+    return [(html.escape(first[kind], quote=False), count) for kind, count in kinds]
 
 
 def _exercises(graded: list[Marks]) -> str:
@@ -63,11 +72,11 @@ def report(chapter: str, marks: list[Marks], lines: list[str], absent: dict[str,
     for part in marks[0].maximum:
         passed = sum(one.points[part] == one.maximum[part] for one in graded)
         table.append(f"| {part} | {passed} | {len(graded)} |")
-        said = Counter(alike(one.outcomes[part]) for one in graded if part in one.outcomes and not one.points[part])
-        messages += [f"- {part}, {count} ×: {message}" for message, count in said.most_common(COMMONEST)]
+        said = [one.outcomes[part] for one in graded if part in one.outcomes and not one.points[part]]
+        messages += [f"- {part}, {count} ×: {message}" for message, count in commonest(said)]
     parts.append("\n".join(table))
     if messages:
-        parts += ["## The commonest messages", "\n".join(messages)]
+        parts += ["## The commonest messages, each as one student got it", "\n".join(messages)]
     if absent is not None:
         lines_of_absent = (f"- {name}: {files}" if files else f"- {name}" for name, files in absent.items())
         nothing = "\n".join(lines_of_absent) or "There is one of everybody on the class list."
