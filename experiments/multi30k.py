@@ -402,10 +402,8 @@ def main() -> None:
     # On a CPU as the recorded runs had it.
     chosen = "bf16" if args.device == "cpu" else chosen_precision("auto", torch.device(args.device))
     precision = config.training.get("precision") or args.precision or chosen
-    on_device = [
-        f"precision={'fp32' if precision == 'tf32' else precision}",
-        *(["compile=true"] if cuda and not args.eager else []),
-    ]
+    on_device = ["precision=fp32" if precision == "tf32" else f"precision={precision}"]
+    on_device += ["compile=true"] if cuda and not args.eager else []
     folder, done, cases = args.folder / args.config, DONE[args.validation_only], {}
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
         cases[f"{run.name}/{done}"] = (Task(run, config, folder / run.name, args, on_device),)
