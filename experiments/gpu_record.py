@@ -19,23 +19,19 @@ import json
 import os
 import re
 import signal
-import statistics
 import subprocess
 import sys
 import tarfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from benchmarks.peers import open_peer
-from benchmarks.work import GPU, TINY, Work, training_batches
-from benchmarks.worker import Training
 from experiments import gpu_steps, multi30k
 from experiments.by_command import steps_of
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, count_parameters, label_smoothing_loss
@@ -69,7 +65,7 @@ class Clock(NamedTuple):
 
     @property
     def seconds_left(self) -> float:
-        """Until the end of the share."""
+        """Until then."""
         return self.ends - time.time()
 
 
@@ -146,7 +142,7 @@ def trial(clock: Clock, save: Save) -> None:
     tokens, r_drop = config.training["batch_tokens"], config.training["r_drop"]
     work = gpu_steps.Work(sizes, tokens, tokens, *((1, 2) if clock.smoke else (10, 100)), r_drop)
     found = {}
-    for precision, form in gpu_steps.EAGER_16.items():
+    for precision, form in gpu_steps.TRIED.items():
         found[precision] = gpu_steps.measured(gpu_steps.FORMS[form], work, tokens, clock.device)
     speeds = {precision: one.get("tokens_per_second", 0) for precision, one in found.items()}
     save(found | {"r_drop": r_drop, "faster": max(speeds, key=speeds.__getitem__)})
@@ -155,18 +151,18 @@ def trial(clock: Clock, save: Save) -> None:
 def whole(clock: Clock, save: Save, seed: int) -> bool:
     """A run with R-Drop to its end, and its translations; whether it has ended."""
     folder, name = clock.folder / "multi30k", "smoke" if clock.smoke else "whole"
-    minutes = (clock.seconds_left - min(TRANSLATING, clock.seconds_left / 4)) / 60
+    run = folder / name / f"en-de.seed{seed}"
+    minutes = max(0.01, (clock.seconds_left - min(TRANSLATING, clock.seconds_left / 4)) / 60)
+    if clock.smoke and not any(run.glob("checkpoints/step-*")):  # one update; the next call goes on
+        minutes = 0.001
     command = [sys.executable, "-m", "experiments.multi30k", "--folder", str(folder), "--device", clock.device]
     command += ["--config", name, "--directions", "en-de", "--seeds", str(seed), "--workers", "1", "--eager"]
     command += ["--precision", results(clock.folder).get("trial", {}).get("faster", "bf16"), "--minutes", str(minutes)]
     command += [*(["--smoke"] if clock.smoke else []), *(["--share"] if clock.share else [])]
     subprocess.run(command, check=True, cwd=ROOT)
-    run = folder / name / f"en-de.seed{seed}"
-    made = steps_of(run)
-    translated = run / "translated.json"
-    ended = translated.exists() and json.loads(translated.read_text("utf-8"))["ended"]
-    share = made[-1]["step_num"] / multi30k.CONFIGS[name].training["num_steps"]
-    save({"updates": made[-1]["step_num"], "ended": ended, "share_of_the_updates": round(share, 3)})
+    path, updates = run / "translated.json", steps_of(run)[-1]["step_num"]
+    ended = path.exists() and json.loads(path.read_text("utf-8"))["ended"]
+    save({"updates": updates, "most": multi30k.CONFIGS[name].training["num_steps"], "ended": ended})
     return ended
 
 
@@ -187,30 +183,6 @@ def steps(clock: Clock, save: Save, compiled: bool = False) -> None:
         for form in some:
             result[part][form.name] = gpu_steps.measured(form, work, tokens, clock.device)
             save(result)
-
-
-def peers(clock: Clock, save: Save) -> None:
-    """The same batches through this library, torch.nn.Transformer and Marian, under autocast in bf16."""
-    work = replace(TINY if clock.smoke else GPU, steps=1)
-    result: dict[str, Any] = {"shape": vars(work.shape), "tokens_per_second": {}}
-    result["target_tokens_of_a_batch"] = training_batches(work)[0].target_tokens
-    for name in ("this", "torch", "marian"):
-        try:
-            found = _peer_speed(f"{name}-bf16", work, clock.device)
-        except Exception as error:  # whatever a peer raises is its result
-            found = {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"}
-        result["tokens_per_second"][name] = found
-        print(f"{name}: {found}", flush=True)
-        save(result)
-
-
-def _peer_speed(name: str, work: Work, device: str) -> dict[str, Any]:
-    training = Training(open_peer(name, work.shape, device), work, device)
-    training.prepare()
-    rounds = [training.measure("train") for _ in range(2 * work.batches)]
-    speeds = [found["amount"] / found["seconds"] for found in rounds]
-    found = {"median": statistics.median(speeds), "slowest": min(speeds), "fastest": max(speeds)}
-    return {key: round(value) for key, value in found.items()} | {"last_loss": round(training.losses[-1], 3)}
 
 
 def decode(clock: Clock, save: Save) -> None:
@@ -239,7 +211,6 @@ STAGES: dict[str, Callable[[Clock, Save], bool | None]] = {
     "check": check,
     "steps": steps,
     "decode": decode,
-    "peers": peers,
     "compiled": functools.partial(steps, compiled=True),
 }
 
@@ -284,12 +255,10 @@ def run_within(command: list[str], seconds: float, meanwhile: Callable[[], None]
 
 
 def bring(folder: Path, out: Path) -> None:
-    """What another machine needs, in a few small files: of each run the last weights and the mean of the last
-    checkpoints, in 16 bits; all that is text in one archive.
-    """
+    """What another machine needs: of each run the last weights and the last ones' mean, in 16 bits; texts, packed."""
     for run in folder.glob("multi30k/*/*.seed?"):
         for which in ("latest", "average"):
-            with suppress(FileNotFoundError):  # there is none yet, or the run has removed an old one meanwhile
+            with suppress(OSError, ValueError):  # there is none yet, or the run has removed an old one meanwhile
                 translator = Translator.load(run, "cpu", which)
                 translator.model.half()
                 translator.save(out / f"{run.name}.{which}")

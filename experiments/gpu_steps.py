@@ -41,7 +41,7 @@ FORMS = (
     Form("TF32, compiled", products="high", compile=True),
     Form("bf16, compiled", precision="bf16", compile=True),
 )
-EAGER_16 = {"tf32": 2, "bf16": 3}  # what a whole run trains in, as multi30k.py calls it, and its form
+TRIED = {"tf32": 2, "bf16": 3}  # what a whole run trains in, as multi30k.py calls it, and its form
 
 
 class Work(NamedTuple):

@@ -408,11 +408,11 @@ def main() -> None:
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
         cases[f"{run.name}/{done}"] = (Task(run, config, folder / run.name, args, on_device),)
     kept_runs(folder, perform, cases, args.workers)
-    if not can_count_words():
-        print("translated; a machine with spaCy and sacremoses scores it by the same command", file=sys.stderr)
-        return
     # All runs of the folder, also those of other commands.
     paths = sorted(folder.glob(f"*/{done}.json"))
+    if not paths:
+        print("no run is scored yet; the same command scores it where spaCy and sacremoses are", file=sys.stderr)
+        return
     done = [json.loads(path.read_text("utf-8")) for path in paths]
     name = f"multi30k_{args.config}"
     results = args.folder if args.smoke else RESULTS
