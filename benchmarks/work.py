@@ -75,14 +75,6 @@ TINY = Work(
 )
 # The most by which lengths differ in a batch: sentences of like length, as toolkits make them, and all lengths, padded.
 KINDS: dict[str, int | None] = {"bucketed": 4, "as they come": None}
-# The paper's base model and its batches, of about 25,000 target tokens in sentences of like length.
-GPU = Work(
-    shape=Shape(vocabulary=37_000, d_model=512, num_layers=6, num_heads=8, d_ff=2048),
-    target_tokens=25_000,
-    lengths=(10, 60),
-    spread=4,
-    warm_up=8,
-)
 
 
 class PaddedBatch(NamedTuple):
@@ -92,10 +84,6 @@ class PaddedBatch(NamedTuple):
     target_input: Tensor
     target_output: Tensor
     target_tokens: int
-
-    def to(self, device: str) -> "PaddedBatch":
-        """The same batch on another device."""
-        return PaddedBatch(*(array.to(device) for array in self[:3]), self.target_tokens)
 
 
 def training_batches(work: Work) -> list[PaddedBatch]:

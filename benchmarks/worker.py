@@ -75,9 +75,9 @@ def end() -> dict[str, Any]:
 class Training:
     """The training task of one peer."""
 
-    def __init__(self, peer: Any, work: Work, device: str = "cpu"):
-        self.peer, self.work, self.device = peer, work, device
-        self.batches = [batch.to(device) for batch in training_batches(work)]
+    def __init__(self, peer: Any, work: Work):
+        self.peer, self.work = peer, work
+        self.batches = training_batches(work)
         self.done, self.losses = 0, []
 
     def prepare(self) -> dict[str, Any]:
@@ -106,11 +106,9 @@ class Training:
     def measure(self, task: str) -> dict[str, float]:
         """One step to get going, then the timed ones; all peers come by the same batches."""
         self._step()
-        self._wait()
         start, tokens = time.perf_counter(), 0
         for _ in range(self.work.steps):
             tokens += self._step()
-        self._wait()
         return {"amount": tokens, "seconds": time.perf_counter() - start}
 
     def _step(self) -> int:
@@ -119,14 +117,10 @@ class Training:
         self.losses.append(self.peer.train_step(batch, rate(self.done, self.work.shape.d_model)))
         return batch.target_tokens
 
-    def _wait(self) -> None:
-        if self.device.startswith("cuda"):
-            torch.cuda.synchronize()
-
     def end(self) -> dict[str, Any]:
         """The loss at the end, and the most memory that the process ever held."""
         check_losses([*self.losses[:4], *self.losses[-4:]])
-        return {"last_loss": self.losses[-1], "steps": self.done} | peak_memory(self.device)
+        return {"last_loss": self.losses[-1], "steps": self.done} | peak_memory("cpu")
 
 
 class Decoding:

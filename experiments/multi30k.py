@@ -129,9 +129,10 @@ CONFIGS = {
     ),
     "smoke": Config(
         {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16, "p_drop": 0.1},
-        {"num_steps": 24, "batch_tokens": 1000, "warmup_steps": 10},
+        {"num_steps": 24, "batch_tokens": 1000, "warmup_steps": 10, "r_drop": 5.0},
         vocabulary_size=600,
         validate_every=8,
+        patience=10,
         sentences=12,
     ),
 }
@@ -205,10 +206,13 @@ def perform(task: Task) -> dict[str, Any] | None:
     if not translated or (not translated["ended"] and any(task.folder.glob("checkpoints/step-*"))):
         if not task.has_ended():
             started = time.monotonic()
+            products = "high" if task.args.precision == "tf32" else "highest"
+            torch.set_float32_matmul_precision(products)
             train(task.folder, *_arguments(task))
+            torch.set_float32_matmul_precision("highest")  # of the translations
             memory = {name: round(gb, 3) for name, gb in peak_memory(task.args.device).items()}
             trained = provenance(task.run.seed, time.monotonic() - started) | memory | {"workers": task.args.workers}
-            write_result("trained", trained, task.folder)
+            write_result("trained", trained | {"float32_products": products}, task.folder)
         if not task.has_ended() and not task.args.share:
             print(f"{task.run.name}: cut by the clock; the same command goes on with it", file=sys.stderr)
             return None
@@ -374,7 +378,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=600.0, help="of training, for each run, at most")
     parser.add_argument("--workers", type=int, default=4 if cuda else 1, help="runs side by side")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
-    parser.add_argument("--precision", choices=["fp32", "bf16", "fp16"], help="default: bf16; on old GPUs fp16")
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16", "fp16"], help="default: bf16; on old GPUs fp16")
     parser.add_argument("--eager", action="store_true", help="without the compiler, which takes a GPU minutes first")
     parser.add_argument("--folder", type=Path, help="of the runs (default: checkpoints/multi30k)")
     parser.add_argument("--share", action="store_true", help="let a run that the clock cut translate as it is")
@@ -382,7 +386,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="every stage at a tiny size; nothing is recorded")
     args = parser.parse_args()
     if args.smoke:
-        args.config, args.directions, args.seeds = "smoke", ["en-de"], [0]
+        args.config, args.directions, args.seeds = "smoke", ["en-de"], args.seeds[:1]
         args.folder = args.folder or Path(tempfile.mkdtemp(prefix="multi30k-smoke-"))
     args.folder = args.folder or Path("checkpoints/multi30k")
     return args
@@ -398,16 +402,17 @@ def main() -> None:
     # On a CPU as the recorded runs had it.
     chosen = "bf16" if args.device == "cpu" else chosen_precision("auto", torch.device(args.device))
     precision = config.training.get("precision") or args.precision or chosen
-    on_device = [f"precision={precision}", *(["compile=true"] if cuda and not args.eager else [])]
+    on_device = ["precision=fp32" if precision == "tf32" else f"precision={precision}"]
+    on_device += ["compile=true"] if cuda and not args.eager else []
     folder, done, cases = args.folder / args.config, DONE[args.validation_only], {}
     for run in (Run(direction, seed, changes) for seed in args.seeds for direction in args.directions):
         cases[f"{run.name}/{done}"] = (Task(run, config, folder / run.name, args, on_device),)
     kept_runs(folder, perform, cases, args.workers)
-    if not can_count_words():
-        print("translated; a machine with spaCy and sacremoses scores it by the same command", file=sys.stderr)
-        return
     # All runs of the folder, also those of other commands.
     paths = sorted(folder.glob(f"*/{done}.json"))
+    if not paths:
+        print("no run is scored yet; the same command scores it where spaCy and sacremoses are", file=sys.stderr)
+        return
     done = [json.loads(path.read_text("utf-8")) for path in paths]
     name = f"multi30k_{args.config}"
     results = args.folder if args.smoke else RESULTS

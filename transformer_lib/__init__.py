@@ -3,7 +3,7 @@
 The functions are explained, run and drawn in the book; its tests prove each against something independent.
 """
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 from . import interop as interop  # a folder of functions, beside the names below
 from .attention import scaled_dot_product_attention
@@ -18,7 +18,10 @@ from .positional_encoding import sinusoids
 from .transformer import Transformer, count_parameters, record_attention
 from .weight_files import average_checkpoints
 
-__version__ = version("executable-transformer")
+try:
+    __version__ = version("executable-transformer")
+except PackageNotFoundError:  # a copy of the files, as a machine without a network may have it
+    __version__ = "not installed"
 
 __all__ = [
     "BASE",

@@ -58,23 +58,22 @@ PEERS = {
         "ctranslate2", "ctranslate2", ("greedy", "single", "beam"), "Marian's weights, float32; decodes only"
     ),
 }
-PEERS["marian-bf16"] = PEERS["marian"]._replace(tasks=(), bf16=True)  # on a GPU
 BASES = {"train": "torch", "greedy": "torch", "single": "torch", "beam": "marian"}
 
 
-def open_peer(name: str, shape: Shape, device: str = "cpu") -> Any:
+def open_peer(name: str, shape: Shape) -> Any:
     """The adapter of that name, with a model of fresh weights."""
     entry = PEERS[name]
     torch.manual_seed(0)
-    return import_module(f"benchmarks.peers.{entry.module}").Peer(shape, device, entry.bf16)
+    return import_module(f"benchmarks.peers.{entry.module}").Peer(shape, entry.bf16)
 
 
 class TorchPeer(ABC):
     """What all peers in PyTorch share: the same loss, the same Adam, the same step."""
 
-    def __init__(self, shape: Shape, device: str = "cpu", bf16: bool = False):
-        self.shape, self.device, self.bf16 = shape, device, bf16
-        self.model: nn.Module = self.build().to(device)
+    def __init__(self, shape: Shape, bf16: bool = False):
+        self.shape, self.bf16 = shape, bf16
+        self.model: nn.Module = self.build()
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -104,7 +103,7 @@ class TorchPeer(ABC):
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad()
-        with torch.autocast(self.device.split(":")[0], torch.bfloat16, enabled=self.bf16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
             loss = self.loss(batch)
         loss.backward()
         self.optimizer.step()

@@ -16,7 +16,7 @@ SPECIAL = {PAD: "<pad>", BOS: "<s>", EOS: "</s>", 3: "<unk>"}
 class Peer:
     """It only decodes. It takes words, so the ids travel as strings."""
 
-    def __init__(self, shape: Shape, device: str = "cpu", bf16: bool = False):
+    def __init__(self, shape: Shape, bf16: bool = False):
         self.words = [SPECIAL.get(i) or f"w{i}" for i in range(shape.vocabulary)]
         self.ids = {word: i for i, word in enumerate(self.words)}
         model = marian(shape)

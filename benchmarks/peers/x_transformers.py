@@ -48,7 +48,7 @@ class Peer(TorchPeer):
         net = self.model.decoder.net
         bias = torch.zeros(self.shape.vocabulary)
         bias[[PAD, EOS]] = -math.inf
-        net.to_logits.bias = nn.Parameter(bias.to(self.device))
+        net.to_logits.bias = nn.Parameter(bias)
 
     @torch.inference_mode()
     def greedy(self, source: Tensor, length: int) -> list[list[int]]:
