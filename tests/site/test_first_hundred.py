@@ -106,6 +106,17 @@ def test_the_twenty_minutes_are_short() -> None:
     assert 1_000 < len(words) <= 2_200, "questions and remarks among them"
 
 
+def test_the_twenty_minutes_name_the_minutes_that_each_chapter_takes() -> None:
+    book = record_hundred.PATH.parents[2]
+    text = (book / "twenty_minutes.md").read_text("utf-8")
+    told = dict(re.findall(r"\]\((\w+\.md)\), (\d+) minutes", text))
+    times = {path: re.search(r"\*\*Time:\*\* (\d+)", (book / path).read_text("utf-8")) for path in told}
+    assert told == {path: time and time[1] for path, time in times.items()}
+    ends = re.findall(r"^\*\*.*\*\* \((.*)\)$", text, re.MULTILINE)  # the sentence that ends a stop, and its chapters
+    assert len(ends) == 10
+    assert {*re.findall(r"\]\((\w+\.md)\)", " ".join(ends))} == {*told}
+
+
 def test_the_front_page_names_the_hours_that_the_chapters_take() -> None:
     books = (record_hundred.PATH.parents[2]).glob("*.md")
     times = [found for path in books for found in re.findall(r"\*\*Time:\*\* ([^.]*)", path.read_text("utf-8"))]

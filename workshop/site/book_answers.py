@@ -22,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from workshop.course.exercises import exercises_of
 from workshop.course.page_answers import is_asked
-from workshop.site.book_exercises import cells_of, exercises, fold_python, link_to_colab
+from workshop.site.book_exercises import cells_of, exercises, fold_python, fold_waiting, link_to_colab
 from workshop.site.book_index import pages_in_order, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,6 +117,7 @@ def add_forms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             cells[0].parent.insert(cells[0].parent.index(cells[0]), form)
             fold_python(exercise)
         elif cells:
+            fold_waiting(exercise)
             link_to_colab(app, docname, cells[0])
 
 

@@ -2,9 +2,11 @@
 
 Where the page asks (book_answers.py), the cell that waits for an answer and the check that looks for one are closed,
 the sentence that names the variable is hidden by book.css, and so are the ranges from which a class gets its variants.
-Without scripts, on paper and with *Show code and checks* all of it stands there.
+Where the answer is code, its empty names and the check that can only find them empty are closed; the check of code that
+runs and is wrong shows its symptom, and stays. Without scripts, on paper and with *Show code and checks* all is there.
 """
 
+import ast
 import html
 import re
 from pathlib import Path
@@ -63,6 +65,61 @@ def fold_python(exercise: nodes.Element) -> None:
         closed.append(cell)
     for block in (block for cell in cells_of(exercise, "numbers") for block in cell.findall(nodes.literal_block)):
         block[:] = [nodes.Text(RANGE.sub("", block.astext()))]
+
+
+def is_empty(value: ast.AST | None) -> bool:
+    """Whether a value waits for an answer: None, {}, or a dictionary of None alone."""
+    if isinstance(value, ast.Dict):
+        return all(is_empty(one) for one in value.values)
+    return isinstance(value, ast.Constant) and value.value is None
+
+
+def without_empty(source: str) -> tuple[str, str]:
+    """Code parted into what a reader reads, and the names that wait for an answer, with the comments above them."""
+    lines, waits, begun = source.splitlines(), set[int](), 0
+    for one in ast.parse(source).body:
+        if isinstance(one, ast.Assign) and is_empty(one.value):
+            first = one.lineno - 1
+            while first > begun and lines[first - 1].startswith("#"):
+                first -= 1
+            waits |= {*range(first, one.end_lineno or one.lineno)}
+        begun = one.end_lineno or one.lineno
+    parts = ["\n".join(line for i, line in enumerate(lines) if (i in waits) is waiting) for waiting in (False, True)]
+    return parts[0].strip(), parts[1]
+
+
+def has_stub(source: str) -> bool:
+    """Whether a function is still to be written: its body ends in `...`."""
+    last = [one.body[-1] for one in ast.walk(ast.parse(source)) if isinstance(one, ast.FunctionDef)]
+    return any(isinstance(one, ast.Expr) and getattr(one.value, "value", None) is ... for one in last)
+
+
+def fold_waiting(exercise: nodes.Element) -> None:
+    """Close what only waits for an answer, in an exercise whose answer is code."""
+    answers, checks = cells_of(exercise, "answer"), cells_of(exercise, "check")
+    blocks = [block for cell in answers for block in cell.findall(nodes.literal_block)]
+    parts = [without_empty(block.astext()) for block in blocks]
+    if not checks or not any(empty or has_stub(read) for read, empty in parts):
+        return
+    parent = checks[0].parent
+    closed = fold("", classes=[IN_PYTHON], words="The check in Python")
+    parent.insert(parent.index(checks[0]), closed)
+    for block, (read, empty) in zip(blocks, parts, strict=True):
+        if empty:
+            waits = block.deepcopy()
+            closed.append(with_source(waits, empty))
+            with_source(block, read)
+    for cell in checks:
+        cell.parent.remove(cell)
+        closed.append(cell)
+    for cell in [cell for cell in answers if not cell.astext().strip()]:
+        cell.parent.remove(cell)
+
+
+def with_source(block: nodes.literal_block, source: str) -> nodes.literal_block:
+    """The block with other code; Sphinx colours it where its raw source is its text."""
+    block[:], block.rawsource = [nodes.Text(source)], source
+    return block
 
 
 def in_colab(app: Sphinx, docname: str) -> str:
