@@ -37,6 +37,11 @@ class Page:
                     return match[1]
         raise PageError(f"{self.path.name}:1: no title")
 
+    @property
+    def box(self) -> Block:
+        """The box at the head of a chapter: its question, and for whom it is."""
+        return next(block for block in self.blocks if "question" in str(block.options.get("class", "")))
+
     def _with_starts(self, *kinds: str) -> Iterator[tuple[Block | None, Block]]:
         """Each block behind the `KIND-start` up to whose `KIND-end` it stands."""
         start = None
