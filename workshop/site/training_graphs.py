@@ -137,8 +137,6 @@ def compact(graph: onnx.ModelProto) -> bytes:
         node.output[:] = [names[name] for name in node.output]
         for key in ("name", "doc_string", "metadata_props"):
             node.ClearField(key)
-    for part in (graph, inside, *inside.initializer, *inside.input, *inside.output):
-        part.ClearField("metadata_props")
     del inside.value_info[:]
     del graph.opset_import[:]
     graph.opset_import.append(helper.make_opsetid("", OPSET))
