@@ -63,12 +63,6 @@ def train_command(folder: Path, processes: int, seed: int) -> list[str]:
     return [*launcher(processes), "-m", "transformer_run", "train", str(folder), *arguments, *every, *settings]
 
 
-def steps_on_record(folder: Path) -> int:
-    """Lines of the run's metrics so far."""
-    path = folder / "metrics.jsonl"
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
 def resumed_steps(said: str) -> list[int]:
     """The steps of the checkpoints from which a run says that it went on."""
     return [int(step) for step in re.findall(r"^resumed from .*step-(\d+)\.safetensors$", said, re.MULTILINE)]
@@ -88,14 +82,14 @@ def one_run(processes: int, seed: int, killed_after: list[int]) -> dict[str, Any
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
         with subprocess.Popen(train_command(folder, processes, seed), env=ENVIRONMENT, **quiet) as process:
             for wanted in killed_after:
-                while steps_on_record(folder) < wanted and process.poll() is None:
+                while len(steps_of(folder)) < wanted and process.poll() is None:
                     time.sleep(0.005)
-                steps = steps_on_record(folder)
+                steps = len(steps_of(folder))
                 ids = workers(process)
                 worker = generator.randrange(len(ids))
                 os.kill(ids[worker], signal.SIGKILL)
                 kills.append({"worker": worker, "steps_on_record": steps})
-                while steps_on_record(folder) >= steps and process.poll() is None:
+                while len(steps_of(folder)) >= steps and process.poll() is None:
                     time.sleep(0.005)  # until the restarted run has cut the file back to its checkpoint
             said = process.communicate()[1]
         if process.returncode:

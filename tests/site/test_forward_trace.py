@@ -162,7 +162,7 @@ def test_every_id_on_the_path_is_met(page, model):
 def test_every_line_that_binds_a_tensor_has_a_term_and_every_term_is_met():
     met = {(trace().frames[step.frame].function.name, name) for step in trace().steps for name in step.values}
     assert {(function, name) for function, names in terms().items() for name in names} <= met
-    lines = [(trace().frames[s.frame].function.name, name) for s in trace().steps if not s.is_call for name in s.values]
+    lines = [(trace().frames[s.frame].function.name, name) for s in trace().steps if not s.call for name in s.values]
     assert [one for one in lines if not terms().get(one[0], {}).get(one[1], ("", ""))[1]] == []
 
 

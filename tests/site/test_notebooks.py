@@ -437,7 +437,7 @@ def test_students_get_exercises_without_solutions(convert: Convert) -> None:
         ("```{figure} _static/tree.svg\nThe tree.\n```", r"page\.md:6: picture _static/tree\.svg without alt text"),
         ("```{literalinclude} ../library/gone.py\n```", r"page\.md:6: unknown target '\.\./library/gone\.py'"),
         ("```{literalinclude} ../library/layers.py\n:pyobject: gone\n```", r"page\.md:6: .*gone"),
-        ("```{solution-start} ex-none\n```", r"page\.md: a solution-start without its solution-end"),
+        ("```{solution-start} ex-none\n```", r"page\.md:6: no solution-end"),
         (":::{admonition} A\n```{code-cell} ipython3\n1\n```\n:::", r"page\.md:7: unknown directive \{code-cell\}"),
     ],
 )

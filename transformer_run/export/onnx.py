@@ -6,7 +6,7 @@ Needs the extra [export].
 import copy
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -194,14 +194,14 @@ def quiet(name: str) -> Iterator[None]:
 def traced(
     module: nn.Module,
     inputs: tuple[Any, ...],
-    shapes: Mapping[str, Any],
+    shapes: dict[str, Any] | None,
     outputs: list[str],
     input_names: list[str] | None = None,
 ) -> onnx.ModelProto:
     """The graph as PyTorch's exporter writes it, without the paths of this machine.
 
     Args:
-        shapes: for each argument of `forward` the axes that may have any length.
+        shapes: for each argument of `forward` the axes that may have any length; None: none may.
         input_names: None: those of the arguments.
     """
     with quiet("torch.onnx"), warnings.catch_warnings():  # it misses torchvision, which is not needed
@@ -210,11 +210,12 @@ def traced(
             module,
             inputs,
             dynamo=True,
-            dynamic_shapes=dict(shapes),
+            dynamic_shapes=shapes,
             input_names=input_names,
             output_names=outputs,
             opset_version=OPSET,
-            optimize=False,  # would fold and rename the weights, which `page` replaces
+            # Would fold and rename the weights, which `page` replaces, and take Adam's + 1e-9 for nothing.
+            optimize=False,
             verbose=False,
         )
     graph = program.model_proto  # type: ignore[union-attr]

@@ -193,36 +193,19 @@ def _checked(page: Page, exercise: Exercise) -> Exercise:
     return exercise
 
 
-def _between(page: Page, start: int, name: str) -> list[Block]:
-    """The blocks after the one at `start`, up to the directive `name`."""
-    following = page.blocks[start + 1 :]
-    end = next((i for i, block in enumerate(following) if block.name == name), None)
-    if end is None:
-        raise _error(page, page.blocks[start].line, f"no {{{name}}}")
-    return following[:end]
-
-
-def _solution_of(page: Page, label: str, line: int) -> list[Block]:
-    for i, block in enumerate(page.blocks):
-        if block.name == "solution-start" and block.argument == label:
-            return _between(page, i, "solution-end")
-    raise _error(page, line, f"{label} has no {{solution-start}}")
-
-
 def exercises_of(page: Page) -> list[Exercise]:
     """The exercises of a page, in order.
 
     Raises:
         PageError: naming file and line of what is missing or wrong.
     """
-    found = []
-    for i, block in enumerate(page.blocks):
-        if block.name == "exercise":
-            raise _error(page, block.line, "write {exercise-start} and {exercise-end} around an exercise")
-        if block.name != "exercise-start":
-            continue
-        inside = _between(page, i, "exercise-end")
+    if loose := [block for block in page.blocks if block.name == "exercise"]:
+        raise _error(page, loose[0].line, "write {exercise-start} and {exercise-end} around an exercise")
+    found, solutions = [], {start.argument: inside for start, inside in page.inside("solution")}
+    for block, inside in page.inside("exercise"):
         label = str(block.options.get("label", ""))
+        if label not in solutions:
+            raise _error(page, block.line, f"{label} has no {{solution-start}}")
         task = _task(page, block, inside)
         exercise = Exercise(label, block.argument, block.line, **task)
         for part in inside:
@@ -230,7 +213,7 @@ def exercises_of(page: Page) -> list[Exercise]:
                 exercise.hints.append(part)
             elif part.name != "task" and not (part.name == "code-cell" and _add_cell(page, exercise, part)):
                 exercise.statement.append(part)
-        for part in _solution_of(page, label, block.line):
+        for part in solutions[label]:
             if part.name == "rubric":
                 exercise.rubric = _read_rubric(page, part)
             elif not (part.name == "code-cell" and _add_cell(page, exercise, part)):

@@ -216,18 +216,6 @@ def written_out(
     return marks
 
 
-def read_class(given: argparse.Namespace) -> tuple[dict[str, str] | None, bytes]:
-    """The class list and the key, where they are given.
-
-    Raises:
-        ValueError: a key without a class list, or what class_list.read and variants.read_key refuse.
-    """
-    if given.variants and not given.class_list:
-        raise ValueError("--variants needs --class: numbers are drawn for the names on the class list")
-    students = class_list.read(given.class_list) if given.class_list else None
-    return students, variants.read_key(given.variants) if given.variants else b""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, epilog=layouts.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -249,7 +237,7 @@ def main() -> None:
         parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
     limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
     try:
-        known = read_class(given)
+        known = variants.read_class(given.class_list, given.variants, "--class")
     except (ValueError, OSError) as error:
         parser.exit(2, f"error: {error}\n")
     start = time.monotonic()

@@ -27,7 +27,6 @@ from pathlib import Path
 from workshop.course import assignment_papers, variants
 from workshop.course.assignment_notebook import assignment, assignment_text
 from workshop.course.exercises import Exercise, exercises_of
-from workshop.course.grading import class_list
 from workshop.course.grading.counted import counted
 from workshop.course.grading.submissions import safe
 from workshop.course.try_exercises import try_page
@@ -110,22 +109,6 @@ def write_variants(out: Path, names: list[str], key: bytes, students: Iterable[s
             target.write_text(assignment_text(notebook), "utf-8")
 
 
-def read_class(given: argparse.Namespace) -> tuple[bytes, dict[str, str]]:
-    """Key and students, where they are given.
-
-    Raises:
-        ValueError: one without the other, no student, or what variants.read_key and class_list.read refuse.
-    """
-    if bool(given.variants) != bool(given.students):
-        raise ValueError("--variants and --students belong together: the key of a class and its list (CSV)")
-    if not given.variants:
-        return b"", {}
-    key, students = variants.read_key(given.variants), class_list.read(given.students)
-    if not students:
-        raise ValueError(f"{given.students} names no student: a row for each, under the column student")
-    return key, students
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("chapters", nargs="*", help="default: all that have exercises")
@@ -137,7 +120,11 @@ def main() -> None:
     arguments = parser.parse_args()
     start = time.monotonic()
     try:
-        key, students = read_class(arguments)
+        students, key = variants.read_class(arguments.students, arguments.variants, "--students")
+        if students is not None and not (students and key):
+            raise ValueError(
+                f"{arguments.students}: no student is on it, or --variants, the key of the class, is missing"
+            )
     except (ValueError, OSError) as error:
         parser.exit(2, f"error: {error}\n")
     try:
@@ -146,8 +133,8 @@ def main() -> None:
         raise SystemExit(f"book/{error}") from None
     make_release(arguments.out)
     if key:
-        write_variants(arguments.out, names, key, students)
-        print(f"{arguments.out}/variants/CHAPTER/: a notebook for each of the class ({len(students)}).")
+        write_variants(arguments.out, names, key, students or ())
+        print(f"{arguments.out}/variants/CHAPTER/: a notebook for each of the class ({len(students or ())}).")
     made = f"{counted(len(names), 'assignment')} in {arguments.out}: {time.monotonic() - start:.0f} s"
     print(f"{made}. Hand out release/CHAPTER/.")
 

@@ -40,10 +40,6 @@ def choose(seed: int) -> list[Defect]:
     return [chance.choice([defect for defect in plantable() if defect.file == file]) for file in sorted(files)]
 
 
-def write_build(folder: Path) -> None:
-    shutil.copytree(PROJECTS / BUILD, folder, ignore=NOT_COPIED, dirs_exist_ok=True)
-
-
 def write_bugs(folder: Path, bugs: list[Defect]) -> None:
     """The project with these bugs in its copy of the library, and the tests that show them."""
     shutil.copytree(PROJECTS / BUGS, folder, ignore=NOT_COPIED, dirs_exist_ok=True)
@@ -75,7 +71,7 @@ def main() -> None:
     bugs = choose(arguments.seed)
     for name in (BUILD, BUGS):
         shutil.rmtree(arguments.out / name, ignore_errors=True)
-    write_build(arguments.out / BUILD)
+    shutil.copytree(PROJECTS / BUILD, arguments.out / BUILD, ignore=NOT_COPIED)
     write_bugs(arguments.out / BUGS, bugs)
     (arguments.out / f"{BUGS}-key.json").write_text(json.dumps(key(bugs), indent=1, ensure_ascii=False) + "\n", "utf-8")
     print(f"{arguments.out}: {BUILD}, and {BUGS} with {NUM_BUGS} bugs of seed {arguments.seed}")

@@ -9,13 +9,14 @@ not count. A short exercise has few right answers, so likeness is a reason to lo
 """
 
 import argparse
-import csv
 import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Template
+
+from workshop.course.grading import class_list
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTION = "the book's solution"
@@ -60,8 +61,7 @@ def notebooks(root: Path, chapter: str) -> dict[str, Path]:
     table = root / "marks" / f"{chapter}.csv"
     if not table.exists():
         raise SystemExit(f"error: {root} holds no marks of {chapter!r}: run `make grade` first, or name its folder")
-    with table.open(encoding="utf-8", newline="") as opened:
-        students = [row["student"].removeprefix("'") for row in csv.DictReader(opened)]
+    students = [name.removeprefix("'") for name in class_list.read(table)]
     found = {name: root / "submitted" / name / chapter / f"{chapter}.ipynb" for name in students}
     found[SOLUTION] = root / "source" / chapter / f"{chapter}.ipynb"
     return {name: path for name, path in found.items() if path.exists()}

@@ -17,6 +17,8 @@ import unicodedata
 from pathlib import Path
 from typing import Any
 
+from workshop.course.grading import class_list
+
 LINE = re.compile(r"(?P<name>\w+) = (?P<value>.+?)  # (?P<choices>.+)")
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 MOST = 100  # combinations of one exercise, each of which is tried
@@ -123,3 +125,14 @@ def read_key(path: Path) -> bytes:
     if len(key) < KEY_LENGTH:
         raise ValueError(f"letters of the key in {path}: {len(key)}; {KEY_LENGTH} are the least, or it can be guessed")
     return key
+
+
+def read_class(students: Path | None, key: Path | None, option: str) -> tuple[dict[str, str] | None, bytes]:
+    """The class list, named by this option, and the key of the class, where they are given.
+
+    Raises:
+        ValueError: a key without a class list, or what read_key and class_list.read refuse.
+    """
+    if key and not students:
+        raise ValueError(f"--variants needs {option}: numbers are drawn for the names on the class list")
+    return class_list.read(students) if students else None, read_key(key) if key else b""

@@ -1,10 +1,10 @@
 """What a device could do at most, each found by trying, and the most memory that a process held."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from torch.utils.benchmark import Timer
 
 # The datasheets' dense bf16 peaks, TFLOP/s.
 DATASHEET = {"H200": 989.5, "H100": 989.5, "A100": 312.0, "L4": 121.0, "T4": None}
@@ -21,26 +21,19 @@ def gpu_peak(device: str, size: int) -> dict[str, float | None]:
 def product_gflops(m: int, k: int, n: int, dtype: torch.dtype, device: str = "cpu") -> float:
     """GFLOP/s of a matrix product."""
     a, b = (torch.randn(*shape, device=device).to(dtype) for shape in ((m, k), (k, n)))
-    return 2 * m * k * n / _least_seconds(lambda: a @ b, device) / 1e9
+    return 2 * m * k * n / _least_seconds(lambda: a @ b) / 1e9
 
 
 def copy_gb_per_s(numbers: int, device: str = "cpu") -> float:
     """GB/s of a copy of so many float32 numbers, read and written."""
     source = torch.randn(numbers, device=device)
     target = torch.empty_like(source)
-    return 2 * source.nbytes / _least_seconds(lambda: target.copy_(source), device) / 1e9
+    return 2 * source.nbytes / _least_seconds(lambda: target.copy_(source)) / 1e9
 
 
-def _least_seconds(run: Callable[[], object], device: str) -> float:
-    wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
-    seconds = []
-    for _ in range(10):
-        wait()
-        start = time.perf_counter()
-        run()
-        wait()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+def _least_seconds(run: Callable[[], object]) -> float:
+    timer = Timer("run()", globals={"run": run}, num_threads=torch.get_num_threads())  # it waits for the device
+    return min(timer.timeit(1).mean for _ in range(10))
 
 
 def peak_memory(device: str) -> dict[str, float]:

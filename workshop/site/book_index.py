@@ -2,7 +2,10 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import yaml
@@ -34,20 +37,29 @@ class Page:
                     return match[1]
         raise PageError(f"{self.path.name}:1: no title")
 
+    @property
+    def box(self) -> Block:
+        """The box at the head of a chapter: its question, and for whom it is."""
+        return next(block for block in self.blocks if "question" in str(block.options.get("class", "")))
+
+    def _with_starts(self, *kinds: str) -> Iterator[tuple[Block | None, Block]]:
+        """Each block behind the `KIND-start` up to whose `KIND-end` it stands."""
+        start = None
+        for block in self.blocks:
+            start = block if block.name in {f"{kind}-start" for kind in kinds} else start
+            yield start, block
+            start = None if start and block.name == start.name.replace("start", "end") else start
+        if start:
+            raise PageError(f"{self.path.name}:{start.line}: no {start.name.replace('start', 'end')}")
+
     def outside(self, *kinds: str) -> list[Block]:
         """The blocks that stand in no `KIND-start` … `KIND-end`, such as a solution."""
-        kept, around = [], ""
-        for block in self.blocks:
-            kind, _, edge = block.name.rpartition("-")
-            if edge == "start" and kind in kinds:
-                around = kind
-            if not around:
-                kept.append(block)
-            elif block.name == f"{around}-end":
-                around = ""
-        if around:
-            raise PageError(f"{self.path.name}: a {around}-start without its {around}-end")
-        return kept
+        return [block for start, block in self._with_starts(*kinds) if start is None]
+
+    def inside(self, kind: str) -> list[tuple[Block, list[Block]]]:
+        """Each `KIND-start` with the blocks up to its `KIND-end`."""
+        groups = groupby(self._with_starts(kind), key=itemgetter(0))
+        return [(start, [block for _, block in group][1:-1]) for start, group in groups if start]
 
 
 @dataclass

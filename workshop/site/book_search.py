@@ -25,12 +25,16 @@ Word = tuple[str, str, str]  # a word of the glossary, its place on a page, "mai
 Passage = tuple[str, str]  # the place on the page, its text
 
 
+def definitions() -> Iterator[re.Match[str]]:
+    """The entries of the glossary."""
+    return DEFINITION.finditer(whole_book()[GLOSSARY].page.path.read_text("utf-8"))
+
+
 @cache
 def places() -> dict[str, list[Word]]:
     """Name of a page → the words that it explains; the page named first is the main one."""
     glossary, found = whole_book()[GLOSSARY], {}
-    text = glossary.page.path.read_text("utf-8")
-    for entry in DEFINITION.finditer(text):
+    for entry in definitions():
         targets = [entry["text"][one.start + 2 : one.end - 1] for one in spans(entry["text"]) if one.rule == "link"]
         for target in targets:
             href = glossary.index.href(target) or f"{target.removesuffix('.md')}.html"
@@ -44,10 +48,7 @@ def places() -> dict[str, list[Word]]:
 def unnamed(page: str, found: list[Passage]) -> list[Passage]:
     """The glossary's sentence for each word that a page explains and does not write: the search shows it there."""
     written = " ".join(text for _, text in found).lower()
-    sentences = {
-        entry["term"].strip(): entry["text"].partition(" [")[0]
-        for entry in DEFINITION.finditer(whole_book()[GLOSSARY].page.path.read_text("utf-8"))
-    }
+    sentences = {entry["term"].strip(): entry["text"].partition(" [")[0] for entry in definitions()}
     words = [(word, place) for word, place, _ in places().get(page, []) if word in sentences]
     return [(place, f"{word}: {sentences[word]}") for word, place in words if word.lower() not in written]
 

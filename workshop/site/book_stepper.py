@@ -81,7 +81,7 @@ def values_of(step: Step, found: Trace) -> Iterator[tuple[str, int, list[str], s
     function = found.frames[step.frame].function
     for name, place in step.values.items():
         axes, term = terms().get(function.name, {}).get(name, ("", ""))
-        yield name, place, function.axes(name, found.tensors[place], axes), "" if step.is_call else term
+        yield name, place, function.axes(name, found.tensors[place], axes), "" if step.call else term
 
 
 def description() -> dict[str, Any]:
@@ -108,17 +108,7 @@ def description() -> dict[str, Any]:
             {"shape": list(tensor.shape), "type": str(tensor.dtype).removeprefix("torch."), "values": numbers(tensor)}
             for tensor in found.tensors
         ],
-        "steps": [
-            {
-                "frame": step.frame,
-                "lines": step.lines,
-                "values": list(values_of(step, found)),
-                "sizes": step.sizes,
-                "ids": step.ids,
-                "call": step.is_call,
-            }
-            for step in found.steps
-        ],
+        "steps": [step._asdict() | {"values": list(values_of(step, found))} for step in found.steps],
     }
 
 

@@ -32,10 +32,6 @@ JUPYTER_BOOK = "import sys; from jupyter_book.cli.main import main; sys.exit(mai
 STRICT = ["-W", "-n", "--keep-going"]
 
 
-def size_in_mb(folder: Path) -> float:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
-
-
 def notebook_of(path: Path) -> NotebookNode:
     """The cells of a page as the build will read them."""
     text = prepared(path.read_text("utf-8"), CONFIG["sphinx"]["config"]["book_solutions"])
@@ -74,7 +70,8 @@ def main() -> None:
     page = BUILD / "html" / "index.html"
     if result.returncode or not page.exists():
         raise SystemExit(f"The book did not build ({seconds:.0f} s): see the warnings above.")
-    print(f"\nThe book is built: {seconds:.0f} s, {size_in_mb(BUILD / 'html'):.0f} MB.")
+    size = sum(path.stat().st_size for path in page.parent.rglob("*") if path.is_file()) / 1e6
+    print(f"\nThe book is built: {seconds:.0f} s, {size:.0f} MB.")
     print(f"Open {page.as_uri()}\nor run `make serve`.")
 
 

@@ -50,15 +50,6 @@ started, ended = (
 seconds = sum((end - start).total_seconds() for start, end in zip(started, ended))
 print(json.dumps({"cells": len(notebook.cells), "install_seconds": seconds}))
 """
-REPORT = """
-import sys
-from importlib.metadata import PackageNotFoundError, version
-for name in sys.argv[1:]:
-    try:
-        print(f"{name}=={version(name).split('+')[0]}")
-    except PackageNotFoundError:
-        print(f"no-{name}")
-"""
 
 
 def fresh_environment(bounds: str) -> Path:
@@ -90,10 +81,11 @@ class Environment:
     def pip_of(python: Path, *arguments: str, check: bool = True) -> None:
         subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *arguments], check=check)
 
-    def report(self) -> list[str]:
-        """The versions that are there now."""
-        command = [self.python, "-c", REPORT, *COLAB]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    def report(self) -> dict[str, str]:
+        """The versions of Colab's packages that are there now."""
+        command = [str(self.python), "-m", "pip", "--disable-pip-version-check", "list", "--format=json"]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return {one["name"].lower(): one["version"] for one in found if one["name"].lower() in COLAB}
 
     def variables(self) -> dict[str, str]:
         """Without this project's own settings; with the public address read from this checkout."""
@@ -120,7 +112,9 @@ def run(notebook: Path, environment: Environment) -> bool:
         )
     seconds = time.monotonic() - start
     now = environment.report()
-    faults = [f"{was} became {became}" for was, became in zip(environment.versions, now, strict=True) if was != became]
+    faults = [
+        f"{name} {was} became {now.get(name)}" for name, was in environment.versions.items() if was != now.get(name)
+    ]
     told = json.loads(result.stdout.splitlines()[-1]) if result.returncode == 0 else {}
     if told.get("install_seconds", 0) > INSTALL_SECONDS:
         faults.append(f"the installation took {told['install_seconds']:.0f} s; {INSTALL_SECONDS} s are the limit")
@@ -149,7 +143,7 @@ def main() -> None:
         parser.error("--here would take the editable package out of this environment; leave it out, or use another one")
     here = Path(sys.executable)
     environment = Environment(here if arguments.here else fresh_environment(arguments.bounds))
-    print(f"{'here' if arguments.here else arguments.bounds}: {', '.join(environment.versions)}", flush=True)
+    print(f"{'here' if arguments.here else arguments.bounds}: {environment.versions}", flush=True)
     results = [run(path.resolve(), environment) for path in chosen]
     print(f"{sum(results)} of {len(results)} notebooks passed")
     sys.exit(0 if all(results) else 1)

@@ -34,7 +34,7 @@ class Step(NamedTuple):
     values: dict[str, int]  # name → index into the tensors of the trace
     sizes: dict[str, float]  # numbers that a call was given
     ids: list[str]  # of the paper, met by a call
-    is_call: bool
+    call: bool  # whether it is one
 
 
 @dataclass
@@ -82,7 +82,7 @@ class Trace:
         sizes = {name: value for name, value in frame.f_locals.items() if type(value) in {int, float}}
         module = self.modules.get(id(frame.f_locals.get("self")), "")
         self._open[frame] = len(self.frames)
-        self.steps.append(Step(len(self.frames), function.head, known, sizes, ids, is_call=True))
+        self.steps.append(Step(len(self.frames), function.head, known, sizes, ids, call=True))
         self.frames.append(Frame(function, caller, module, known=known))
         return self.watch
 
@@ -98,7 +98,7 @@ class Trace:
                 fresh |= zip(here.function.returns(here.lines[0]), map(self.place, parts), strict=False)
             only_hands_on = event == "return" and list(fresh.values()) == list(self.steps[-1].values.values())
             if fresh and not only_hands_on:
-                self.steps.append(Step(self._open[frame], here.lines, fresh, {}, [], is_call=False))
+                self.steps.append(Step(self._open[frame], here.lines, fresh, {}, [], call=False))
             here.known, here.lines = now, lines
         if event == "return":
             del self._open[frame]

@@ -126,7 +126,7 @@ class Lecture:
 
     def opening(self) -> Slide:
         """The chapter's question, and what one will be able to do."""
-        box = next(block for block in self.page.blocks if "question" in str(block.options.get("class", "")))
+        box = self.page.box
         question = self.plain.inline(box.argument, box.line)
         ability, _, first = self.plain.inline(box.text, box.line).partition("**Know first:**")
         text = f"# {self.plain.inline(self.page.title, 1)}\n\n**{question}**\n\n{ability.strip()}"

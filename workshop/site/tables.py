@@ -24,8 +24,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
-def _test(name: str, address: Address) -> str:
+def _test(name: str | None, address: Address) -> str:
     """A link to the file of a test, such as tests/paper/test_masks.py::test_it_holds; the name is a sentence."""
+    if name is None:
+        return "–"
     file, _, sentence = name.partition("::")
     return f"[{sentence.removeprefix('test_').replace('_', ' ')}]({address.blob(file)})"
 
@@ -51,13 +53,7 @@ def paper_table(address: Address, api: bool = False) -> str:
         return f"[`{name}`]({address.blob(row.file)})"
 
     rows = [
-        [
-            _one_line(row.place),
-            _one_line(row.statement),
-            chapter(row),
-            code(row),
-            _test(row.test, address) if row.test else "–",
-        ]
+        [*map(_one_line, (row.place, row.statement)), chapter(row), code(row), _test(row.test, address)]
         for row in correspondence.rows()
     ]
     return _table(["Paper", "What it says", "Chapter", "Code", "Test"], rows)

@@ -39,8 +39,7 @@ def _counted(exercises: list[Exercise]) -> str:
 
 def entry(page: Page) -> str:
     """One chapter, as a list item."""
-    box = box_of(page)
-    ability, first, time = ABILITY.search(box), FIRST.search(box), TIME.search(box)
+    ability, first, time = (pattern.search(f"{page.box.text}\n\n") for pattern in (ABILITY, FIRST, TIME))
     if not (ability and first and time):
         raise ValueError(f"{page.path.name}: the box at the head lacks its goal, what to know first, or its time")
     goal, minutes = one_line(ability[1]), int(time[1]) + int(time[2] or 0)
@@ -48,11 +47,6 @@ def entry(page: Page) -> str:
         f"- **[{page.title}]({page.path.name})** ({minutes} minutes; {_counted(exercises_of(page))}). "
         f"*Goal:* {goal} *Know first:* {one_line(first[1])}"
     )
-
-
-def box_of(page: Page) -> str:
-    """The box at the head of a chapter."""
-    return next(block for block in page.blocks if "question" in str(block.options.get("class", ""))).text + "\n\n"
 
 
 def courses(root: Path) -> dict[str, list[tuple[str, str, int, int]]]:
@@ -65,7 +59,7 @@ def courses(root: Path) -> dict[str, list[tuple[str, str, int, int]]]:
             names = re.findall(r"\((\w+)\.md\)", chapters)
             due = [one for one in names if ALL.search(work) or re.search(rf"\b{one}\b", work)]
             each = {one: sum(exercise.minutes for exercise in exercises_of(pages[one])) for one in due}
-            reading = sum(int(time[1]) for one in names if (time := TIME.search(box_of(pages[one]))))
+            reading = sum(int(time[1]) for one in names if (time := TIME.search(pages[one].box.text)))
             exercises = sum(each[one] for one in due)
             found.setdefault(name, []).append((chapters, work, reading, exercises))
     return found

@@ -7,7 +7,6 @@ so the files hold none.
 import gc
 import itertools
 import tempfile
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,12 @@ import torch
 from onnx import helper
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from transformer_lib import Transformer, record_attention
 from transformer_lib.cache import DecoderCache
 from transformer_lib.training import adam, token_losses
-from transformer_run.export.onnx import OPSET, PositionTable
+from transformer_run.export.onnx import OPSET, traced, with_position_table
 from workshop.site.training_task import MODEL, ROWS, SETTINGS, SOURCE_LENGTH, TARGET_LENGTH
 
 CROSS = "decoder.0.cross"
@@ -69,14 +67,6 @@ class Greedy(nn.Module):
         return torch.cat(tokens[1:], dim=1)
 
 
-def fresh_model() -> Transformer:
-    """The model of the pages, with its positions as a table, which is what the browser's runtime can compute."""
-    model = Transformer(MODEL).eval()
-    positions: Any = PositionTable(model.positions, MODEL.d_model, TARGET_LENGTH)
-    model.positions = positions
-    return model
-
-
 def named_parts(weights: Tensor, shapes: dict[str, torch.Size]) -> dict[str, Tensor]:
     """The vector cut into the weights of these shapes, in this order."""
     stops = itertools.accumulate(shape.numel() for shape in shapes.values())
@@ -115,32 +105,15 @@ def greedy_function(model: Transformer) -> Callable[..., Tensor]:
     return translate
 
 
-def traced(function: Callable[..., Any], example: Sequence[Tensor]) -> GraphModule:
-    """What the function computes, as a graph of operations; the exporter does without those that write in place."""
+def exported(function: Callable[..., Any], example: Sequence[Tensor], inputs: list[str], outputs: list[str]) -> bytes:
+    """The ONNX file of what the function computes; the exporter does without operations that write in place."""
     with patch.object(torch.compiler, "is_compiling", return_value=True):  # leaves out the checks of values
         graph = make_fx(function)(*example)
         for node in graph.graph.find_nodes(op="call_function", target=torch.ops.aten.detach.default):
             node.replace_all_uses_with(node.all_input_nodes[0])
             graph.graph.erase_node(node)
         graph.recompile()
-        return graph
-
-
-def exported(graph: GraphModule, example: Sequence[Tensor], inputs: list[str], outputs: list[str]) -> bytes:
-    """The ONNX file of the graph."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter's own use of what PyTorch deprecates
-        program = torch.onnx.export(
-            graph,
-            tuple(example),
-            dynamo=True,
-            input_names=inputs,
-            output_names=outputs,
-            opset_version=OPSET,
-            optimize=False,  # would take Adam's + 1e-9 for nothing, and a weight without a gradient would be NaN
-            verbose=False,
-        )
-    return compact(program.model_proto)  # type: ignore[union-attr]
+    return compact(traced(graph, tuple(example), None, outputs, inputs))
 
 
 def compact(graph: onnx.ModelProto) -> bytes:
@@ -164,8 +137,6 @@ def compact(graph: onnx.ModelProto) -> bytes:
         node.output[:] = [names[name] for name in node.output]
         for key in ("name", "doc_string", "metadata_props"):
             node.ClearField(key)
-    for part in (graph, inside, *inside.initializer, *inside.input, *inside.output):
-        part.ClearField("metadata_props")
     del inside.value_info[:]
     del graph.opset_import[:]
     graph.opset_import.append(helper.make_opsetid("", OPSET))
@@ -176,12 +147,12 @@ def compact(graph: onnx.ModelProto) -> bytes:
 def write_graphs(folder: Path) -> None:
     """The two graphs as files in this folder, traced from the package that this process imports."""
     gc.disable()  # a process of its own, which ends after this: collecting takes a good part of the time
-    model = fresh_model()
+    model = with_position_table(Transformer(MODEL), TARGET_LENGTH)
     vector = torch.cat([weight.detach().flatten() for weight in model.parameters()])
     source, *targets = (torch.full((ROWS, length), 4) for length in (SOURCE_LENGTH, TARGET_LENGTH, TARGET_LENGTH))
     # No tensor twice: the tracer would take the two inputs for one.
     example = (vector, vector.square(), vector.square(), torch.tensor(1e-3), torch.tensor(1.0), source, *targets)
-    step = exported(traced(step_function(model), example), example, STEP_INPUTS, STEP_OUTPUTS)
+    step = exported(step_function(model), example, STEP_INPUTS, STEP_OUTPUTS)
     (folder / "step.onnx").write_bytes(step)
-    greedy = traced(greedy_function(model), (vector, source))
-    (folder / "greedy.onnx").write_bytes(exported(greedy, (vector, source), ["weights", "source"], ["tokens"]))
+    greedy = exported(greedy_function(model), (vector, source), ["weights", "source"], ["tokens"])
+    (folder / "greedy.onnx").write_bytes(greedy)

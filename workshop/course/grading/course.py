@@ -33,7 +33,7 @@ CONFIG_FILE = """\
 from pathlib import Path
 
 c = get_config()  # noqa: F821
-c.CourseDirectory.course_id = "{course}"
+c.CourseDirectory.course_id = "executable-transformer"
 c.CourseDirectory.root = str(Path(__file__).resolve().parent)  # wherever the folder was moved
 c.FormgradeApp.enabled = True
 """
@@ -70,11 +70,6 @@ def release(root: Path, chapter: str, with_database: bool) -> None:
                 "the book that you handed out, or give another folder for the marks (OUT=…)."
             )
         sys.exit(f"nbgrader could not make the release of {chapter}:\n{outcome['log']}\n{outcome['error']}")
-
-
-def write_config_file(root: Path) -> None:
-    path = root / "nbgrader_config.py"
-    path.write_text(CONFIG_FILE.format(course="executable-transformer"), "utf-8")
 
 
 def gradebook(root: Path) -> Any:
@@ -127,4 +122,4 @@ class Course:
         except SystemExit:
             ours.write_bytes(before) if before else ours.unlink()
             raise
-        write_config_file(self.root)
+        (self.root / "nbgrader_config.py").write_text(CONFIG_FILE, "utf-8")

@@ -16,49 +16,25 @@ BY_HAND = "marked by hand, does not count here."
 IDENTITY = {"classroom": "CLASSROOM", "assignment": "ASSIGNMENT", "submission": "SUBMISSION_TAG"}
 
 
-def checks(marks: Marks) -> list[str]:
-    """The parts that a machine marks; a written answer has no check."""
-    return [name for name in marks.maximum if not is_written(name)]
-
-
-def written(marks: Marks) -> list[str]:
-    """The parts that people mark."""
-    return [name for name in marks.maximum if is_written(name)]
-
-
 def _remarks(marks: Marks) -> str:
-    by_hand = [f"{marks.title(name)}, {marks.maximum[name]:g} points: {BY_HAND}" for name in written(marks)]
-    return "\n".join([*marks.events, *by_hand])
+    by_hand = filter(is_written, marks.maximum)
+    lines = (f"{marks.title(name)}, {marks.maximum[name]:g} points: {BY_HAND}" for name in by_hand)
+    return "\n".join([*marks.events, *lines])
 
 
 def gradescope(marks: Marks, seconds: float) -> dict[str, Any]:
     """The content of results.json; a hidden check shows its message after the due date, a written answer itself."""
-    by_hand = [
-        {
-            "name": marks.title(name),
-            "score": 0,
-            "max_score": 0,
-            "output": f"{marks.maximum[name]:g} points, {BY_HAND}\n\n{marks.written.get(name, '')}",
-            "visibility": "visible",
-        }
-        for name in written(marks)
-    ]
-    return {
-        "execution_time": round(seconds),
-        "output": _remarks(marks),
-        "stdout_visibility": "hidden",
-        "tests": [
-            {
-                "name": marks.title(name),
-                "score": marks.points[name],
-                "max_score": marks.maximum[name],
-                "output": marks.outcomes.get(name, ""),
-                "visibility": "after_due_date" if name.endswith(HIDDEN) else "visible",
-            }
-            for name in checks(marks)
-        ]
-        + by_hand,
-    }
+    tests = []
+    for name in sorted(marks.maximum, key=is_written):  # last what people mark
+        of = marks.maximum[name]
+        if is_written(name):
+            test = {"score": 0, "max_score": 0, "output": f"{of:g} points, {BY_HAND}\n\n{marks.written.get(name, '')}"}
+        else:
+            test = {"score": marks.points[name], "max_score": of, "output": marks.outcomes.get(name, "")}
+        visibility = "after_due_date" if name.endswith(HIDDEN) else "visible"
+        tests.append({"name": marks.title(name), **test, "visibility": visibility})
+    output = {"output": _remarks(marks), "stdout_visibility": "hidden"}
+    return {"execution_time": round(seconds), **output, "tests": tests}
 
 
 def classroom50(marks: Marks, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -82,7 +58,8 @@ def classroom50(marks: Marks, environment: Mapping[str, str]) -> dict[str, Any]:
             # Read at once, in the student's own repository: of a hidden check it says no more than whether it passed.
             "output": "" if name.endswith(HIDDEN) else marks.outcomes.get(name, ""),
         }
-        for name in checks(marks)
+        for name in marks.maximum
+        if not is_written(name)
     ]
     return {
         "schema": "classroom50/result/v1",
