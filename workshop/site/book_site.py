@@ -67,6 +67,7 @@ LOADED: dict[str, Iterable[str]] = {
     'class="layers': ("book-layers.js",),  # first: before it has come, evidence is hidden
     'class="vega-chart"': book_charts.SCRIPTS,
     'class="answer': ("book-answers.js",),
+    book_answers.CHOICES: ("answer-choices.js",),
     book_asks.MARK: book_asks.FILES,
     **{f'id="{name}"': [f"live/{file}" for file in place.FILES] for name, place in book_places.PLACES.items()},
 }
