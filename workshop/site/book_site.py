@@ -26,6 +26,7 @@ from sphinx.util.docutils import SphinxDirective
 from workshop.site import (
     book_answers,
     book_asks,
+    book_breaks,
     book_charts,
     book_citations,
     book_files,
@@ -203,6 +204,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     book_search.setup(app)
     app.connect("doctree-resolved", book_outputs.fold_outputs)
     app.connect("doctree-resolved", book_languages.mark_german)
+    app.connect("doctree-resolved", book_breaks.keep_together)
     app.connect("doctree-resolved", book_answers.add_forms)
     app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)
