@@ -3,7 +3,7 @@
 import pytest
 from docutils import nodes
 
-from workshop.site.book_exercises import IN_PYTHON, mark_sentence
+from workshop.site.book_exercises import IN_PYTHON, hide_ranges, mark_sentence
 
 
 def paragraph(text: str) -> nodes.paragraph:
@@ -31,3 +31,9 @@ def test_the_sentence_that_names_the_variable_is_marked(text: str, sentence: str
     assert exercise.astext() == text.replace("`", "")
     marked = [node.astext() for node in exercise.findall(nodes.inline) if IN_PYTHON in node["classes"]]
     assert marked == [sentence] * bool(sentence)
+
+
+def test_no_page_shows_the_ranges_from_which_a_class_gets_its_numbers() -> None:
+    numbers = nodes.literal_block("", "n = 5  # 3..9\nm = 2")
+    hide_ranges(nodes.container("", nodes.container("", numbers, classes=["cell", "tag_numbers"])))
+    assert numbers.astext() == "n = 5\nm = 2"

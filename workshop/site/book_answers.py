@@ -22,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from workshop.course.exercises import exercises_of
 from workshop.course.page_answers import is_asked
-from workshop.site.book_exercises import cells_of, exercises, fold_python, link_to_colab
+from workshop.site.book_exercises import cells_of, exercises, fold_python, hide_ranges, link_to_colab
 from workshop.site.book_index import pages_in_order, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,6 +117,7 @@ def add_forms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for exercise in exercises(doctree):
         label = exercise.get("label", "")
         cells = cells_of(exercise, "answer")
+        hide_ranges(exercise)
         if cells and label in questions():
             form = nodes.raw("", form_html(label, questions()[label]), format="html")
             cells[0].parent.insert(cells[0].parent.index(cells[0]), form)

@@ -1,8 +1,8 @@
 """An exercise on its page: what only Python needs folds behind the form, and code has a link to its notebook.
 
 Where the page asks (book_answers.py), the cell that waits for an answer and the check that looks for one are closed,
-the sentence that names the variable is hidden by book.css, and so are the ranges from which a class gets its variants.
-Without scripts, on paper and with *Show code and checks* all of it stands there.
+the sentence that names the variable is hidden by book.css. Without scripts, on paper and with *Show code and checks*
+all of it stands there. The ranges from which a class gets its variants stand on no page.
 """
 
 import html
@@ -61,6 +61,10 @@ def fold_python(exercise: nodes.Element) -> None:
     for cell in (*answers, *checks):
         cell.parent.remove(cell)
         closed.append(cell)
+
+
+def hide_ranges(exercise: nodes.Element) -> None:
+    """Leave out of the numbers of an exercise what a class may get in their place."""
     for block in (block for cell in cells_of(exercise, "numbers") for block in cell.findall(nodes.literal_block)):
         block[:] = [nodes.Text(RANGE.sub("", block.astext()))]
 
