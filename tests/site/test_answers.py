@@ -153,9 +153,12 @@ def test_axe_finds_nothing_in_an_answered_form(masks: Page, theme: str, width: i
 
 
 def test_on_paper_the_question_stands_alone(masks: Page) -> None:
+    masks.evaluate("dispatchEvent(new Event('beforeprint'))")
     masks.emulate_media(media="print")
     assert masks.locator("form.answer:visible").count() == 0
     assert masks.locator("#ex-masks-predict").is_visible()
+    assert masks.locator(".hint:visible").count() > 0
+    assert masks.locator(".solution:visible").count() == 0
     masks.emulate_media(media="screen")
 
 
