@@ -160,7 +160,8 @@ def test_options_of_a_code_cell_leave_the_code_and_tags_stay(notebook: Any, opti
     assert cell["metadata"] == {"tags": ["hide-input"]}
 
 
-def test_a_cell_of_the_book_alone_is_left_out(convert: Convert) -> None:
+def test_a_cell_of_the_book_alone_and_the_ranges_of_a_class_are_left_out(convert: Convert) -> None:
+    assert convert("```{code-cell} ipython3\n:tags: [numbers]\nn = 5  # 3..9\n```") == [("code", "n = 5")]
     cells = convert("```{code-cell} ipython3\n:tags: [remove-cell, book-only]\nimport sys\n```\n\nWords.")
     assert cells == [("markdown", "Words.")]
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
+from workshop.course.variants import written
 from workshop.site.myst_blocks import Block, PageError
 from workshop.site.plain_markdown import Plain, whole_book
 
@@ -80,6 +81,8 @@ def pieces(plain: Plain) -> Iterator[Block | NotebookNode | None]:
         elif block.name == "code-cell":
             tags = block.options.get("tags") or []
             source = with_records(plain.fitting(block.text, block.line).strip("\n"), plain.root)
+            if "numbers" in tags:
+                source = written(source)
             metadata = {"tags": tags} if tags else {}
             yield None if BOOK_ONLY in tags else nbformat.v4.new_code_cell(source, metadata=metadata)
         elif is_run(block):
