@@ -34,6 +34,6 @@ def test_the_sentence_that_names_the_variable_is_marked(text: str, sentence: str
 
 
 def test_no_page_shows_the_ranges_from_which_a_class_gets_its_numbers() -> None:
-    numbers = nodes.literal_block("", "n = 5  # 3..9\nm = 2")
+    numbers = nodes.literal_block("n = 5  # 3..9\nm = 2", "n = 5  # 3..9\nm = 2")
     hide_ranges(nodes.container("", nodes.container("", numbers, classes=["cell", "tag_numbers"])))
-    assert numbers.astext() == "n = 5\nm = 2"
+    assert numbers.astext() == numbers.rawsource == "n = 5\nm = 2"

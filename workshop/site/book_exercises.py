@@ -66,7 +66,8 @@ def fold_python(exercise: nodes.Element) -> None:
 def hide_ranges(exercise: nodes.Element) -> None:
     """Leave out of the numbers of an exercise what a class may get in their place."""
     for block in (block for cell in cells_of(exercise, "numbers") for block in cell.findall(nodes.literal_block)):
-        block[:] = [nodes.Text(RANGE.sub("", block.astext()))]
+        source = RANGE.sub("", block.astext())
+        block[:], block.rawsource = [nodes.Text(source)], source  # Sphinx colours it where they are the same
 
 
 def in_colab(app: Sphinx, docname: str) -> str:
