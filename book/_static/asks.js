@@ -1,5 +1,5 @@
-/* A choice before a showing is answered by one press; by keyboard, where each arrow is a choice, by Enter. What the
-   question names stays veiled until then, in its own place and size, so that nothing on the page moves. */
+/* A question before a showing: what it names stays veiled until the answer, in its own place and size, so that nothing
+   on the page moves. */
 "use strict";
 
 /** Whether the form holds an answer that it has remarked on; book-answers.js has run before. */
@@ -29,31 +29,13 @@ function veil(part) {
 }
 
 for (const form of document.querySelectorAll("form.answer.ask")) {
-  let isPressed = false;
   const part = document.getElementById(form.dataset.before);
   const isWanted = part && (location.hash === `#${part.id}` || matchMedia("print").matches); // by a link, or for paper
   const show = part && !isWanted && !isAnswered(form) ? veil(part) : () => {};
-  form.addEventListener("pointerdown", () => {
-    isPressed = true;
-  });
-  form.addEventListener("keydown", (event) => {
-    isPressed = false;
-    if (event.key === "Enter" && event.target.matches("input[type=radio]")) {
-      event.preventDefault();
-      form.requestSubmit();
-    }
-  });
   form.querySelector(".ask-show").addEventListener("click", () => {
     const answer = form.nextElementSibling.querySelector("p").textContent;
     form.querySelector(".answer-remark").textContent = `The answer: ${answer}`;
     show();
   });
   form.addEventListener("submit", () => isAnswered(form) && show());
-  form.addEventListener("change", (event) => {
-    const isChosen = isPressed && event.target.matches("input[type=radio]");
-    form.classList.toggle("ask-pressed", isChosen);
-    if (isChosen) {
-      form.requestSubmit();
-    }
-  });
 }

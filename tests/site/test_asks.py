@@ -72,16 +72,13 @@ def test_a_chapter_asks_before_it_shows(name: str) -> None:
     assert "{ask}" not in exercises
 
 
-def test_a_question_has_a_form_and_a_fold() -> None:
-    text = book_asks.ask_html("one", "Which?", [("this", "Not this one.", False), ("that", "Yes, that.", True)])
+def test_a_question_has_a_form_and_a_fold_and_names_what_waits_for_it() -> None:
+    answers = [("this", "Not this one.", False), ("that", "Yes, that.", True)]
+    text = book_asks.ask_html("one", "Which?", answers)
     assert text.count('type="radio"') == 2
     assert "<legend>Which?</legend>" in text
     assert "<summary>Which? <i>(this, that)</i></summary>\n<p><b>that</b>, that.</p>" in text
     assert "data-before" not in text
-
-
-def test_a_question_names_what_waits_for_it() -> None:
-    answers = [("this", "Not this one.", False), ("that", "Yes, that.", True)]
     assert 'class="answer ask" data-before="picture"' in book_asks.ask_html("one", "Which?", answers, before="picture")
 
 

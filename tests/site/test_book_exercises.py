@@ -3,7 +3,7 @@
 import pytest
 from docutils import nodes
 
-from workshop.site.book_exercises import IN_PYTHON, fold_waiting, mark_sentence
+from workshop.site.book_exercises import IN_PYTHON, fold_waiting, hide_ranges, mark_sentence
 from workshop.site.book_layers import fold
 
 
@@ -66,3 +66,9 @@ def test_the_check_of_code_that_runs_and_is_wrong_shows_its_symptom() -> None:
     exercise = exercise_with("def best(found):\n    return min(found)")
     fold_waiting(exercise)
     assert not list(exercise.findall(fold))
+
+
+def test_no_page_shows_the_ranges_from_which_a_class_gets_its_numbers() -> None:
+    numbers = nodes.literal_block("n = 5  # 3..9\nm = 2", "n = 5  # 3..9\nm = 2")
+    hide_ranges(nodes.container("", nodes.container("", numbers, classes=["cell", "tag_numbers"])))
+    assert numbers.astext() == numbers.rawsource == "n = 5\nm = 2"

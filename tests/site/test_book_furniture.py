@@ -16,6 +16,7 @@ from docutils.utils import new_document
 from PIL import Image
 
 from workshop.site import (
+    book_breaks,
     book_charts,
     book_files,
     book_folds,
@@ -78,6 +79,15 @@ def test_a_wrong_answer_folds_to_its_mistake() -> None:
     assert said == ["A wrong answer: doubles the b", "A wrong answer, and what the check says"]
 
 
+def test_no_line_ends_within_a_short_number() -> None:
+    text = "The key (0, 1) has 90 % of it, 3 · 4 = 12 in (1, 2, 3, 4, 5, 6, 7, 8)"
+    tree = document(nodes.paragraph("", text), nodes.literal_block("", text))
+    builder = SimpleNamespace(builder=SimpleNamespace(name="html"))
+    book_breaks.keep_together(builder, tree, "page")  # type: ignore[arg-type]
+    whole = "The key (0,~1) has 90~% of it, 3~·~4~=~12 in (1, 2, 3, 4, 5, 6, 7, 8)".replace("~", "\xa0")
+    assert [block.astext() for block in tree] == [whole, text]
+
+
 # ── Printed text ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -91,7 +101,7 @@ def test_a_wrong_answer_folds_to_its_mistake() -> None:
             "        1    2\na     0.5  0.7\nother  0.2  0.1  <b>\nc     0  1\nat the end",
             "tabular tabular tabular tabular line",
         ),
-        ("recorded 2026-11-21: python a.py\n[[0.5 0.7]\n [0.2 0.1]\n [0.3 0.1]]", "line tabular tabular tabular"),
+        ("recorded 2026-11-21: python a.py\n[[0.5 0.7]\n [0.2 0.1]]", "line tabular tabular"),
     ],
 )
 def test_what_a_cell_prints_folds_line_by_line_but_rows_of_columns_do_not(text: str, kinds: str) -> None:

@@ -141,7 +141,7 @@ def test_it_works_by_keyboard(page: Page) -> None:
     page.focus("[name=live-head]:checked")
     page.keyboard.press("ArrowRight")
     after = page.inner_text(".live-chosen")
-    assert (before, after) == ("decoder.1.cross, head 1", "decoder.1.cross, head 2")
+    assert (before, after) == tuple(f"Decoder, cross-attention, layer 2, head {number}" for number in (2, 3))
     assert after in page.inner_text(".live-large caption")
     rows = page.eval_on_selector_all(".live-most tbody th", "cells => cells.map(cell => cell.textContent)")
     assert rows == ["<bos> → ein", "ein → und", "und → zwanzig", "zwanzig → <eos>"]
@@ -261,6 +261,7 @@ def test_numbers_are_spelled_as_the_library_spells_them(loaded: Page) -> None:
 
 
 def test_another_search_translates_anew(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
     page.check("[name=live-name][value=tatoeba_de_en]")
     load_translator(page)
     sentence = "Dieses Buch ist so leicht, dass sogar ein Kind es lesen kann."
@@ -276,6 +277,9 @@ def test_another_search_translates_anew(page: Page) -> None:
         page.wait_for_function(
             "wanted => document.querySelector('.live-translation').textContent === wanted", arg=wanted
         )
+        way = page.locator(".live-steps :is(mark, [aria-pressed=true] b)").all_inner_texts()
+        assert "".join(way).removesuffix("<eos>").replace("▁", " ").strip() == wanted
+        assert page.evaluate("document.querySelector('.live-steps').getBoundingClientRect().right") <= 390
 
 
 def assert_equal_weights(found: dict[str, list[Any]], expected: dict[str, torch.Tensor]) -> None:
@@ -429,7 +433,7 @@ def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: 
         loaded.keyboard.press("Tab")
     states = "boxes => boxes.map(box => box.checked)"
     for on in (False, True):
-        words = f"encoder.0.self: all {'on' if on else 'off'}"
+        words = f"Encoder, self-attention, layer 1, heads: all {'on' if on else 'off'}"
         assert loaded.evaluate("document.activeElement.ariaLabel") == words
         loaded.keyboard.press("Enter")
         assert loaded.eval_on_selector_all("[name='encoder.0.self']", states) == [on] * 4

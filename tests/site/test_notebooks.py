@@ -160,7 +160,8 @@ def test_options_of_a_code_cell_leave_the_code_and_tags_stay(notebook: Any, opti
     assert cell["metadata"] == {"tags": ["hide-input"]}
 
 
-def test_a_cell_of_the_book_alone_is_left_out(convert: Convert) -> None:
+def test_a_cell_of_the_book_alone_and_the_ranges_of_a_class_are_left_out(convert: Convert) -> None:
+    assert convert("```{code-cell} ipython3\n:tags: [numbers]\nn = 5  # 3..9\n```") == [("code", "n = 5")]
     cells = convert("```{code-cell} ipython3\n:tags: [remove-cell, book-only]\nimport sys\n```\n\nWords.")
     assert cells == [("markdown", "Words.")]
 
@@ -184,12 +185,15 @@ def test_the_check_of_a_task_is_a_cell_behind_its_command(convert: Convert) -> N
 
 @pytest.mark.slow
 @pytest.mark.posix
-@pytest.mark.parametrize("is_there", [True, False])
-def test_the_check_of_a_task_runs_in_the_clone_or_makes_one(convert: Convert, root: Path, is_there: bool) -> None:
+@pytest.mark.parametrize(
+    ("folder", "is_there"),
+    [("notebooks", True), ("notebooks", False), ("projects/build_the_transformer", True)],
+)
+def test_the_check_of_a_task_runs_in_the_clone_or_makes_one(
+    convert: Convert, root: Path, folder: str, is_there: bool
+) -> None:
     origin = root / "origin" / "name"
     shutil.copytree(ROOT / "projects", origin / "projects", ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    here = root / "notebooks"
-    here.mkdir()
     if is_there:
         (origin / "projects").rename(root / "projects")
     else:
@@ -197,6 +201,8 @@ def test_the_check_of_a_task_runs_in_the_clone_or_makes_one(convert: Convert, ro
             subprocess.run(["git", *command.split()], cwd=origin, check=True, capture_output=True)
     settings = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{origin.parent}/.insteadOf"}
     settings |= {"GIT_CONFIG_VALUE_0": "https://github.com/owner/", "IPYTHONDIR": str(root / "ipython")}
+    here = root / folder
+    here.mkdir(exist_ok=True)
     cell = here / "cell.ipy"
     cell.write_text(convert(TASK)[1][1], "utf-8")
     command = [sys.executable, "-m", "IPython", "--colors=NoColor", cell]

@@ -51,6 +51,8 @@ def test_what_is_touched_is_large_enough_and_letters_can_be_read(
     unfolded(phone)
     assert phone.evaluate(TOO_LOW, LEAST) == []
     assert phone.evaluate(LETTERS, SMALLEST) == []
+    cut = "all => all.filter(code => code.scrollWidth > code.clientWidth).length"
+    assert phone.eval_on_selector_all(".exercise .cell_input pre", cut) == 0
     for width in (390, 320):
         phone.set_viewport_size({"width": width, "height": 844})
         assert phone.evaluate("document.documentElement.scrollWidth") == width

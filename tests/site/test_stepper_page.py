@@ -6,6 +6,7 @@ Needs what conftest.py says. What the trace holds is the matter of test_forward_
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -59,12 +60,17 @@ def test_arrow_keys_go_through_every_step_and_back_from_a_file_too(
     with stepper(context, origins["file"]) as page:
         assert page.evaluate("document.activeElement.className").endswith("step-forward")
         page.keyboard.press("ArrowLeft")
+        here = list[str]()
         for number, step in enumerate(trace["steps"]):
             shape = shape_of(trace, step["values"][0]) if step["values"] else "No tensor is handed over."
             lines = list(range(step["lines"][0], step["lines"][1] + 1))
             shown = page.evaluate(f"[{STEP}, {MARKED}, document.querySelector('.step-shape').innerText]")
             assert shown == [number, lines, shape]
+            here += page.locator(".step-place .step-here").all_text_contents()
             page.keyboard.press("ArrowRight")
+        sublayers = ["self-attention", "feed-forward", "masked self-attention", "cross-attention", "feed-forward"]
+        assert [part for part, _ in groupby(here) if part in sublayers] == sublayers
+        assert page.get_attribute(".step-place", "aria-label") == "You are here: decoder, linear"
         assert page.evaluate(STEP) == len(trace["steps"]) - 1
         assert page.inner_text("#live-stepper .step-stack").endswith("TokenEmbedding.logits in embedding")
         page.keyboard.press("ArrowLeft")

@@ -22,7 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from workshop.course.exercises import exercises_of
 from workshop.course.page_answers import is_asked
-from workshop.site.book_exercises import cells_of, exercises, fold_python, fold_waiting, link_to_colab
+from workshop.site.book_exercises import cells_of, exercises, fold_python, fold_waiting, hide_ranges, link_to_colab
 from workshop.site.book_index import pages_in_order, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,9 +30,12 @@ NOTES = {
     "word": "Write -> for an arrow. You may leave out ▁ and the brackets of &lt;eos&gt;.",
     "number": "A number, or a calculation such as 3 * 512 or ln(2).",
     "whole": "A whole number, or a calculation such as 3 * 512.",
-    "choice": "Choose one.",
+    "choice": "A tap or a click answers. With keys, the arrows choose and Enter answers.",
     "several": "Choose all that apply.",
 }
+CHECK = '<button type="submit">Check</button>\n'
+FIELDS = 'class="answer-fields"'
+CHOICES = 'class="answer-fields one-press"'  # answer-choices.js judges a press
 LARGEST_TO_TYPE = 100_000  # a larger number is a product, which a keypad of digits cannot write
 
 
@@ -96,10 +99,12 @@ def form_html(label: str, question: dict[str, Any]) -> str:
         described = f'spellcheck="false" aria-describedby="{label}-note"'
         inputs = [f"<label>{field} <input {attributes} {described}></label>" for field in fields]
         legend = "Answer here"
+    is_one_press = kind == "choice"
+    described = f' aria-describedby="{label}-note"' if is_one_press else ""
     return (
-        f'<form class="answer" data-question="{label}" hidden>\n<fieldset>\n<legend>{legend}</legend>\n'
-        f'<div class="answer-fields">\n{chr(10).join(inputs)}\n</div>\n'
-        f'<p class="answer-note" id="{label}-note">{NOTES[kind]}</p>\n<button type="submit">Check</button>\n'
+        f'<form class="answer" data-question="{label}" hidden>\n<fieldset{described}>\n<legend>{legend}</legend>\n'
+        f"<div {CHOICES if is_one_press else FIELDS}>\n{chr(10).join(inputs)}\n</div>\n"
+        f'<p class="answer-note" id="{label}-note">{NOTES[kind]}</p>\n{"" if is_one_press else CHECK}'
         '<p class="answer-remark" role="status"></p>\n<p class="answer-note answer-count"></p>\n</fieldset>\n'
         f'<script type="text/plain">{encoded(question)}</script>\n</form>'
     )
@@ -112,6 +117,7 @@ def add_forms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     for exercise in exercises(doctree):
         label = exercise.get("label", "")
         cells = cells_of(exercise, "answer")
+        hide_ranges(exercise)
         if cells and label in questions():
             form = nodes.raw("", form_html(label, questions()[label]), format="html")
             cells[0].parent.insert(cells[0].parent.index(cells[0]), form)

@@ -22,13 +22,13 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from workshop.site.book_answers import form_html
+from workshop.site.book_answers import CHECK, form_html
 from workshop.site.choices import choices_of, numbers_of, told
 
 FILES = ("asks.css", "asks.js")
 MARK = 'class="answer ask'
-CHECK = '<button type="submit">Check</button>'
-SHOW = '\n<button type="button" class="ask-show">Show the answer</button>'
+NOTE = '<p class="answer-note"'
+SHOW = '<button type="button" class="ask-show">Show the answer</button>\n'
 
 
 def ask_html(
@@ -38,15 +38,18 @@ def ask_html(
     if number:
         content: dict[str, Any] = {"kind": "number", "fields": ["Your number"], "choices": []}
         form = form_html(name, content | {"rules": numbers_of(choices)})
-        form = form.replace("<legend>Answer here", f"<legend>{html.escape(question)}", 1)
+        form = form.replace("<legend>Answer here", f"<legend>{html.escape(question)}", 1).replace(
+            CHECK, CHECK + SHOW, 1
+        )
         offered = ""
     else:
         rules = [[[choice], remark, int(right)] for choice, remark, right in choices]
         content = {"kind": "choice", "fields": [question], "choices": [choice for choice, _, _ in choices]}
         form = form_html(name, content | {"rules": rules}).replace("<legend>Answer here: ", "<legend>", 1)
+        form = form.replace(NOTE, SHOW + NOTE, 1)
         offered = f" <i>({html.escape(', '.join(content['choices']))})</i>"
     waits = f' data-before="{before}"' if before else ""
-    form = form.replace('class="answer"', f'{MARK}"{waits}', 1).replace(CHECK, CHECK + SHOW, 1)
+    form = form.replace('class="answer"', f'{MARK}"{waits}', 1)
     answer, remark = told(choices)
     fold = (
         f'<details class="ask-fold">\n<summary>{html.escape(question)}{offered}</summary>\n'

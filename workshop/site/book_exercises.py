@@ -1,9 +1,9 @@
 """An exercise on its page: what only Python needs folds behind the form, and code has a link to its notebook.
 
 Where the page asks (book_answers.py), the cell that waits for an answer and the check that looks for one are closed,
-the sentence that names the variable is hidden by book.css, and so are the ranges from which a class gets its variants.
-Where the answer is code, its empty names and the check that can only find them empty are closed; the check of code that
-runs and is wrong shows its symptom, and stays. Without scripts, on paper and with *Show code and checks* all is there.
+the sentence that names the variable is hidden by book.css. Where the answer is code, its empty names and the check that
+can only find them empty are closed; the check of code that runs and is wrong shows its symptom, and stays. Without
+scripts, on paper and with *Show code and checks* all is there. The ranges of a class's variants stand on no page.
 """
 
 import ast
@@ -63,8 +63,12 @@ def fold_python(exercise: nodes.Element) -> None:
     for cell in (*answers, *checks):
         cell.parent.remove(cell)
         closed.append(cell)
+
+
+def hide_ranges(exercise: nodes.Element) -> None:
+    """Leave out of the numbers of an exercise what a class may get in their place."""
     for block in (block for cell in cells_of(exercise, "numbers") for block in cell.findall(nodes.literal_block)):
-        block[:] = [nodes.Text(RANGE.sub("", block.astext()))]
+        with_source(block, RANGE.sub("", block.astext()))
 
 
 def is_empty(value: ast.AST | None) -> bool:

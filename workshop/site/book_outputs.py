@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 
 PRINTED = {"stream", "text_plain"}
 ROW = re.compile(r"\S {2,}(?=\S).*\S {2,}\S|^\s*(?:tensor\(|array\()?\[.*\d")  # of three columns, or of an array
-FEWEST = 3  # rows that are read down their columns
+FEWEST = 2  # rows that are read down their columns
 JOINT = re.compile(r"[a-z][,;:]? (?=[a-z])")  # of two words; a line with four is a sentence with padded numbers
 IN_COLUMNS = re.compile(r"^\s|\S {2,}\S")  # a head or a row beside such rows
 

@@ -26,6 +26,7 @@ from sphinx.util.docutils import SphinxDirective
 from workshop.site import (
     book_answers,
     book_asks,
+    book_breaks,
     book_charts,
     book_citations,
     book_files,
@@ -67,6 +68,7 @@ LOADED: dict[str, Iterable[str]] = {
     'class="layers': ("book-layers.js",),  # first: before it has come, evidence is hidden
     'class="vega-chart"': book_charts.SCRIPTS,
     'class="answer': ("book-answers.js",),
+    book_answers.CHOICES: ("answer-choices.js",),
     book_asks.MARK: book_asks.FILES,
     **{f'id="{name}"': [f"live/{file}" for file in place.FILES] for name, place in book_places.PLACES.items()},
 }
@@ -202,6 +204,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     book_search.setup(app)
     app.connect("doctree-resolved", book_outputs.fold_outputs)
     app.connect("doctree-resolved", book_languages.mark_german)
+    app.connect("doctree-resolved", book_breaks.keep_together)
     app.connect("doctree-resolved", book_answers.add_forms)
     app.connect("doctree-resolved", book_charts.embed_drawings)
     app.connect("doctree-resolved", book_charts.check_pictures)

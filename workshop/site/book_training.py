@@ -43,16 +43,16 @@ $heading<p class="live-written"></p>
 </section>""")
 LOWEST = 'the lowest possible, above 0 because <a href="label_smoothing.html">a little doubt is wanted</a>'
 COMPACT = (
-    "The line is the loss: large while the right words seem unlikely to the model. The dashed line is "
+    "The line is the loss: large while the right words seem unlikely to the model. The dotted line is "
     f"{LOWEST}. A filled number is translated without a mistake"
 )
 LEGENDS = {
-    "whole": f"First the loss; the dashed line is {LOWEST}. Then the numbers that are translated without a mistake, "
+    "whole": f"First the loss; the dotted line is {LOWEST}. Then the numbers that are translated without a mistake, "
     "learned ones as a line, withheld ones dashed. A filled number in the table is right, a dashed edge marks a "
     "withheld one.",
     "ten": f"{COMPACT}; a dashed edge marks one that is withheld.",
     "short": f"{COMPACT}.",
-    "beside": "The healthy model is the line, the one with the defect is dashed. First the loss; the thin dashes are "
+    "beside": "The healthy model is the line, the one with the defect is dashed. First the loss; the dotted line is "
     f"{LOWEST}. Then the numbers that are translated without a mistake. In the tables, a filled number is right.",
 }
 

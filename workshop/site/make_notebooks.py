@@ -18,6 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
+from workshop.course.variants import written
 from workshop.site.myst_blocks import Block, PageError
 from workshop.site.plain_markdown import Plain, whole_book
 
@@ -35,15 +36,15 @@ except PackageNotFoundError:
 # A chapter's task of projects/build_the_transformer: the command, and the cell that runs it beside the notebook.
 TASK = re.compile(r"python -m pytest -k (?P<tests>test_\d+_)")
 CHECK = """\
-# The same check from here. Where the project is not there yet, as on Colab, it is cloned; open its my_transformer.py
-# from the list of files, or upload yours into its folder.
+# The same check from here, of the my_transformer.py in this folder. Where there is none, the project's is meant; where
+# that is missing too, as on Colab, it is cloned: open it from the list of files, or upload yours into its folder.
 import sys
 from pathlib import Path
 
-project = Path("../projects/build_the_transformer")
-if not project.exists():
-    project = Path("{name}/projects/build_the_transformer")
-if not project.exists():
+places = [".", "../projects/build_the_transformer", "{name}/projects/build_the_transformer"]
+found = [Path(place) for place in places if Path(place, "my_transformer.py").exists()]
+project = found[0] if found else Path(places[-1])
+if not found:
     !git clone --quiet --depth 1 {repository}
 !"{{sys.executable}}" -m pytest -q -k {tests} "{{project}}\""""
 METADATA = {
@@ -80,6 +81,8 @@ def pieces(plain: Plain) -> Iterator[Block | NotebookNode | None]:
         elif block.name == "code-cell":
             tags = block.options.get("tags") or []
             source = with_records(plain.fitting(block.text, block.line).strip("\n"), plain.root)
+            if "numbers" in tags:
+                source = written(source)
             metadata = {"tags": tags} if tags else {}
             yield None if BOOK_ONLY in tags else nbformat.v4.new_code_cell(source, metadata=metadata)
         elif is_run(block):

@@ -9,7 +9,7 @@
   const pair = (text) => text.slice(1, -1).split(",").map(Number);
   const [keys, values] = ["key", "value"].map((name) => rows.map((row) => pair(row.dataset[name])));
   const UNIT = 30; // pixels of the drawing
-  const ORIGIN = [36, 184];
+  const ORIGIN = [56, 184];
   const TIME = 2500; // milliseconds of a turn
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   const written = (numbers, digits = 1) => `(${numbers.map((x) => (Math.abs(x) < 0.05 ? 0 : x).toFixed(digits)).join(", ")})`;

@@ -5,10 +5,16 @@ globalThis.LiveTranslator ??= {};
 
 (() => {
   const KINDS = [
-    ["encoder.", ".self", "Encoder, self-attention: source tokens look at source tokens"],
-    ["decoder.", ".self", "Decoder, self-attention: each step looks at what has been read so far"],
-    ["decoder.", ".cross", "Decoder, cross-attention: each step looks at the source"],
+    ["encoder.", ".self", "Encoder, self-attention", "source tokens look at source tokens"],
+    ["decoder.", ".self", "Decoder, self-attention", "each step looks at what has been read so far"],
+    ["decoder.", ".cross", "Decoder, cross-attention", "each step looks at the source"],
   ];
+  const isOf = (name, [start, end]) => name.startsWith(start) && name.endsWith(end);
+  const layerOf = (name) => `layer ${Number(name.split(".")[1]) + 1}`;
+
+  /** The model counts layers and heads from 0, a reader from 1: `decoder.1.cross` is "Decoder, cross-attention, layer 2". */
+  const attentionIn = (name) => `${KINDS.find((kind) => isOf(name, kind))[2]}, ${layerOf(name)}`;
+  const headIn = (name, head) => `${attentionIn(name)}, head ${Number(head) + 1}`;
 
   /** The tokens of the rows and of the columns, as attention_axes of the library has them. */
   function axes(name, source, written) {
@@ -56,21 +62,21 @@ globalThis.LiveTranslator ??= {};
   }
 
   function choiceOf(name, head, checked) {
-    const words = `${name}, head ${head}`;
+    const words = headIn(name, head);
     const radio = element("input", { type: "radio", name: "live-head", value: `${name}/${head}`, checked });
     radio.setAttribute("aria-label", words);
-    return element("label", { className: "live-head", title: words }, radio, element("canvas"), `head ${head}`);
+    return element("label", { className: "live-head", title: words }, radio, element("canvas"), `head ${head + 1}`);
   }
 
   /** Radio buttons that are maps; one group, so that arrow keys go from head to head. */
   function buildGrid(place, attention, chosen) {
-    const groups = KINDS.map(([start, end, words]) => {
-      const names = Object.keys(attention).filter((name) => name.startsWith(start) && name.endsWith(end));
+    const groups = KINDS.map((kind) => {
+      const names = Object.keys(attention).filter((name) => isOf(name, kind));
       const rows = names.map((name) => {
         const heads = attention[name].map((_, head) => choiceOf(name, head, `${name}/${head}` === chosen));
-        return element("div", { className: "live-layer" }, element("code", { textContent: name }), ...heads);
+        return element("div", { className: "live-layer" }, element("b", { textContent: layerOf(name) }), ...heads);
       });
-      return element("fieldset", { className: "live-kind" }, element("legend", { textContent: words }), ...rows);
+      return element("fieldset", { className: "live-kind" }, element("legend", { textContent: `${kind[2]}: ${kind[3]}` }), ...rows);
     });
     place.replaceChildren(...groups);
   }
@@ -89,8 +95,8 @@ globalThis.LiveTranslator ??= {};
       const [name, head] = radio.value.split("/");
       const off = gates[name][head] === 0;
       radio.parentElement.classList.toggle("live-off", off);
-      radio.parentElement.lastChild.textContent = `head ${head}${off ? " off" : ""}`;
-      radio.setAttribute("aria-label", `${name}, head ${head}${off ? ", off" : ""}`);
+      radio.parentElement.lastChild.textContent = `head ${Number(head) + 1}${off ? " off" : ""}`;
+      radio.setAttribute("aria-label", `${headIn(name, head)}${off ? ", off" : ""}`);
     }
   }
 
@@ -132,6 +138,6 @@ globalThis.LiveTranslator ??= {};
     table.replaceChildren(caption, element("thead", {}, head), element("tbody", {}, ...body));
   }
 
-  const shared = { axes, buildGrid, drawGrid, markHeads, drawLarge, drawMost, element, mixed, css, inkOn };
+  const shared = { axes, buildGrid, drawGrid, markHeads, drawLarge, drawMost, attentionIn, headIn, element, mixed, css, inkOn };
   Object.assign(LiveTranslator, shared);
 })();

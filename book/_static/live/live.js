@@ -229,7 +229,7 @@
   function show() {
     const focused = document.activeElement?.closest(".live-steps button");
     const row = focused?.closest("tr").rowIndex;
-    const column = focused?.parentElement.cellIndex;
+    const rank = focused && [...focused.parentElement.children].indexOf(focused);
     const text = shown.translator.targetTokenizer.decode(shown.steps.at(-1).tokens);
     find(".live-translation").textContent = text + (shown.steps.at(-1).done ? "" : " …");
     find(".live-echo").textContent = `${shown.text} → ${find(".live-translation").textContent}`;
@@ -237,7 +237,7 @@
     LiveTranslator.drawTree(find(".live-tree"), text.split(" "), words);
     LiveTranslator.drawSteps(result, shown.steps, shown.beamSize, written, choose);
     if (focused) {
-      find(".live-steps").rows[row]?.cells[column]?.querySelector("button")?.focus();
+      find(".live-steps").rows[row]?.querySelectorAll("button")[rank]?.focus();
     }
     showAttention();
   }
@@ -264,8 +264,9 @@
     const source = shown.source.map((id) => shown.translator.sourceTokenizer.vocabulary[id]);
     const [rows, columns] = LiveTranslator.axes(name, source, tokens.map(written));
     const matrix = attention[name][number].map((row) => [...row]);
-    find(".live-chosen").textContent = `${name}, head ${number}`;
-    LiveTranslator.drawLarge(find(".live-large"), matrix, rows, columns, `${name}, head ${number}`);
+    const words = LiveTranslator.headIn(name, number);
+    find(".live-chosen").textContent = words;
+    LiveTranslator.drawLarge(find(".live-large"), matrix, rows, columns, words);
     LiveTranslator.drawMost(find(".live-most"), matrix, rows, columns);
   }
 

@@ -6,7 +6,7 @@
   const place = document.getElementById("live-stepper");
   const find = (selector) => place.querySelector(selector);
   const [loadForm, bench, range] = [".live-load", ".live-bench", ".step-range"].map(find);
-  const [part, numbers] = [".step-part", ".step-numbers"].map(find);
+  const [part, numbers, map] = [".step-part", ".step-numbers", ".step-place"].map(find);
 
   let trace = null;
   let at = 0; // the step that is shown
@@ -61,6 +61,23 @@
       element("b", { textContent: names.at(-1) }),
       ...(module ? [" in ", code(module)] : []),
     );
+  }
+
+  /** Mark on the small map the innermost part of the model that the step lies in. */
+  function showPlace() {
+    const frames = stackOf(step().frame);
+    const side = frames.length > 1 ? functionOf(frames[1]).name.split(".")[1] : "whole"; // encode or decode
+    const partOf = (frame) => {
+      const isLast = functionOf(frame).name.endsWith(".logits"); // by the matrix of the embedding
+      const name = isLast ? "logits" : trace.frames[frame].module?.split(".").at(-1); // of a layer: its number
+      return map.querySelector(`[data-part="${side} ${name}"]`);
+    };
+    const whole = map.querySelector(`[data-part^="${side}"]`);
+    const here = frames.map(partOf).findLast((part) => part) ?? whole;
+    map.querySelector(".step-here")?.classList.remove("step-here");
+    here?.classList.add("step-here");
+    const words = [...new Set([whole, here])].map((part) => part?.textContent ?? "the whole model");
+    map.setAttribute("aria-label", `You are here: ${words.join(", ")}`);
   }
 
   function showSource() {
@@ -167,6 +184,7 @@
   function show() {
     const value = shownValue();
     showStack();
+    showPlace();
     showSource();
     showWords(value);
     showNames(step().values, value);

@@ -36,7 +36,7 @@ globalThis.LiveTranslator ??= {};
     const boxes = Array.from({ length: heads }, (_, head) =>
       element("input", { type: "checkbox", defaultChecked: true, name, value: String(head) }),
     );
-    const labels = boxes.map((box, head) => element("label", {}, box, ` ${head}`));
+    const labels = boxes.map((box, head) => element("label", {}, box, ` ${head + 1}`));
     const all = element("button", { type: "button", className: "live-all" });
     all.addEventListener("click", () => {
       const on = boxes.every((box) => !box.checked);
@@ -45,7 +45,7 @@ globalThis.LiveTranslator ??= {};
       }
       all.dispatchEvent(new Event("change", { bubbles: true }));
     });
-    const legend = element("legend", {}, element("code", { textContent: name }), ", heads");
+    const legend = element("legend", { textContent: `${LiveTranslator.attentionIn(name)}, heads` });
     return element("fieldset", {}, legend, ...labels, all);
   }
 
@@ -54,7 +54,7 @@ globalThis.LiveTranslator ??= {};
     for (const button of form.querySelectorAll(".live-all")) {
       const fieldset = button.parentElement;
       button.textContent = fieldset.querySelector("input:checked") ? "all off" : "all on";
-      button.setAttribute("aria-label", `${fieldset.querySelector("code").textContent}: ${button.textContent}`);
+      button.setAttribute("aria-label", `${fieldset.querySelector("legend").textContent}: ${button.textContent}`);
     }
   }
 

@@ -6,7 +6,7 @@ globalThis.LiveTranslator ??= {};
 (() => {
   const { element } = LiveTranslator;
   const HEIGHT = 200;
-  const EDGE = { left: 44, right: 12, top: 12, bottom: 42 };
+  const EDGE = { left: 44, right: 12, top: 26, bottom: 42 };
 
   function shape(name, attributes, text = "") {
     const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -40,7 +40,7 @@ globalThis.LiveTranslator ??= {};
     );
     const titles = [
       shape("text", { x: right, y: HEIGHT - 6, "text-anchor": "end" }, "step →"),
-      shape("text", { x: EDGE.left, y: HEIGHT - 6 }, `↑ ${unit}`),
+      shape("text", { x: EDGE.left, y: 12 }, `↑ ${unit}`),
     ];
     const lowest = floor ? [line(EDGE.left, y(floor), right, y(floor), "live-floor")] : [];
     const paths = curves.map(({ points, second }) =>
