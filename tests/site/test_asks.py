@@ -80,11 +80,6 @@ def test_a_question_has_a_form_and_a_fold() -> None:
     assert "data-before" not in text
 
 
-def test_a_question_names_what_waits_for_it() -> None:
-    answers = [("this", "Not this one.", False), ("that", "Yes, that.", True)]
-    assert 'class="answer ask" data-before="picture"' in book_asks.ask_html("one", "Which?", answers, before="picture")
-
-
 def test_a_question_for_a_number_shows_no_answer_before() -> None:
     answers = [("0.5", "Half of it is there.", False), ("2", "Yes, two.", True), (OTHER, "Count again.", False)]
     text = book_asks.ask_html("one", "How many?", answers, number=True)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from browser import API, CHAPTERS
-from docutils.utils import new_document
+from doctrees import document
 
 from workshop.site import book_report
 from workshop.site.address import Address, configured
@@ -26,7 +26,7 @@ def test_the_foot_and_the_menu_of_a_page_open_the_form_with_the_page_filled_in()
     context = {"body": "<h1>Masks</h1>", "header_buttons": [{"buttons": [button]}, {"type": "javascript"}]}
     config = SimpleNamespace(html_theme_options={"repository_url": HOME.repository})
     app: Any = SimpleNamespace(builder=SimpleNamespace(name="html"), config=config, srcdir=ROOT)
-    book_report.add_links(app, "book/masks", "page.html", context, new_document(""))
+    book_report.add_links(app, "book/masks", "page.html", context, document())
     [foot] = LINK.findall(context["body"])
     assert foot.replace("&amp;", "&") == button["url"].replace("&amp;", "&")
     assert parse_qs(urlsplit(button["url"]).query) == {
