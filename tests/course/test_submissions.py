@@ -265,6 +265,10 @@ def test_two_names_stay_two(pair: tuple[str, str]) -> None:
     assert safe(pair[0]) != safe(pair[1])
 
 
+def test_an_accent_may_be_written_in_two_ways() -> None:
+    assert safe("Zoe\u0308") == safe("Zo\u00eb") == "Zo\u00eb"
+
+
 def test_a_file_name_that_is_no_utf_8_is_graded(tmp_path: Path) -> None:
     name = os.fsdecode(b"M\xfcller_7_assignsubmission_file_x.ipynb")
     try:

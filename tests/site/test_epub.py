@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from browser import SITE
+from browser import ROOT, SITE
 from needs import unavailable
 
 from workshop.site import make_epub
@@ -18,7 +18,6 @@ from workshop.site.chromium import chromium
 from workshop.site.formulas import formula_html
 from workshop.site.make_epub import Drawn
 
-ROOT = Path(__file__).resolve().parents[2]
 HTML, MATHML = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/1998/Math/MathML}"
 NUMBERED = formula_html(r"y = \sqrt{x} \tag{7}", display=True)
 PAGE = f"""<!doctype html><html lang="en"><head><title>x</title></head><body>

@@ -6,14 +6,13 @@ and from a file.
 
 import gzip
 import json
-import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from browser import (
+    ROOT,
     SITE,
     TRANSITIONS,
     TRANSLATED,
@@ -23,17 +22,16 @@ from browser import (
     translated,
     visited,
 )
-from edited import Switches, edited
+from edited import Switches, edited, sentences
 from playwright.sync_api import BrowserContext, Page
 
-from transformer_lib.data import english_number, load_pairs
+from transformer_lib.data import english_number
 from transformer_lib.decoding import beam_search, greedy_decode, hypothesis_attention
 from transformer_run.translator import Translator
 from workshop.site import book_live
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de", "parser_en_en")
 STATIC = "document.getElementById('live-translator').dataset.static"
@@ -80,13 +78,6 @@ def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
             list(NAMES),
         )
         yield page
-
-
-def sources(name: str, count: int) -> list[str]:
-    if name.startswith("number_words"):
-        return [source for source, _ in random.Random(1).sample(load_pairs("number_words", "test", "en", "de"), count)]
-    examples = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["examples"]
-    return [example["source"] for example in examples[::5]][:count]
 
 
 def turn(page: Page, switches: Switches) -> None:
@@ -283,7 +274,7 @@ def assert_equal_weights(found: dict[str, list[Any]], expected: dict[str, torch.
 )
 def test_translations_and_their_weights_are_the_librarys(loaded: Page, name: str, count: int) -> None:
     translator = Translator.load(name)
-    texts = sources(name, count)
+    texts = sentences(name, count)
     assert len(texts) == count
     found = loaded.evaluate(  # the weights of the first sentence: there are many
         f"""async ([name, texts]) => {{

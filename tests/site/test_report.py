@@ -8,13 +8,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from browser import API, CHAPTERS
+from browser import API, CHAPTERS, ROOT
 from doctrees import document
 
 from workshop.site import book_report
 from workshop.site.address import Address, configured
 
-ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 FORMS = {path.name: yaml.safe_load(path.read_text("utf-8")) for path in GITHUB.glob("ISSUE_TEMPLATE/*.yml")}
 HOME = Address("owner", "name")
