@@ -24,6 +24,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 """
+# Their solutions train, or their checks do: test_answer_pool.py tries them in the deep ring alone.
+LONG = {"sequence_to_sequence", "self_attention", "text_to_tensors", "learning_rate", "training", "variations"}
 # What these answers are asked to change, they may.
 CHANGES_ITS_ARGUMENTS = {"ex-heads-bug", "ex-heads-same", "ex-embeddings-bug", "ex-self-gates", "ex-training-write"}
 # What is asked for has a gradient.

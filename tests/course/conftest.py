@@ -1,22 +1,24 @@
 """What the tests of grading share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import zoo
 from filelock import FileLock
+from needs import unavailable
+from playwright.sync_api import Browser, sync_playwright
 
 from workshop.course import make_assignments
+from workshop.site.chromium import ARGUMENTS, chromium
 
 
 @pytest.fixture(scope="session")
 def needs_grading() -> None:
     """Skip without .venv-grading, or fail where TRANSFORMER_LIB_REQUIRE_GRADING=1."""
     if not zoo.PYTHON.exists():
-        if os.environ.get("TRANSFORMER_LIB_REQUIRE_GRADING") == "1":
-            pytest.fail("needs .venv-grading: run `make grading-env`")
-        pytest.skip("needs .venv-grading: run `make grading-env`")
+        unavailable("needs .venv-grading: run `make grading-env`", "GRADING")
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +38,12 @@ def assignments(needs_grading: None, of_the_run: Path) -> Path:
             make_assignments.make_release(shared)
             (shared / "complete").touch()
     return shared
+
+
+# Of a module, not of the session: Playwright's event loop would stand in the way of other tests that have their own.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if chromium() is None:
+        unavailable("Chromium is not installed: no page can be opened")
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS) as it:
+        yield it

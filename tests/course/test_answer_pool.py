@@ -7,12 +7,14 @@ are the solutions and typical mistakes of the chapters, a pool of right and wron
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from answers import (
     CHANGES_ITS_ARGUMENTS,
+    LONG,
     POOL,
     RIGHT,
     filled_in,
@@ -35,8 +37,6 @@ from workshop.site.address import configured
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # a notebook prints warnings, and goes on
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = chapters()
-# Their solutions train, or their checks do: here in the deep ring alone.
-LONG = {"sequence_to_sequence", "self_attention", "text_to_tensors", "learning_rate", "training", "variations"}
 QUICK = {"attention", "masks", "decoding"}  # across the wall: one that holds the trial's answers, or two
 Judged = dict[tuple[str, str], tuple[bool, bool]]  # label, what → whether the check and the hidden one pass
 
@@ -71,6 +71,7 @@ def passes(found: Mark) -> tuple[bool, bool]:
     return found.visible.startswith(PASSED), not found.hidden
 
 
+@cache
 def in_the_notebook(name: str) -> tuple[list[str], Judged, list[tuple[Exercise, str, str]]]:
     """Which answers earn what they should not, how each was judged, and the answers."""
     page, plain, exercises = CHAPTERS[name]

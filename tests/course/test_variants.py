@@ -25,7 +25,8 @@ from workshop.site.book_index import pages_in_order, read_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [read_page(path) for path in pages_in_order(ROOT)]
-DRAWN = {one.label: one.cells["numbers"] for page in PAGES for one in exercises_of(page) if "numbers" in one.cells}
+WITH_NUMBERS = {one.label: one for page in PAGES for one in exercises_of(page) if "numbers" in one.cells}
+DRAWN = {label: one.cells["numbers"] for label, one in WITH_NUMBERS.items()}
 KEY = b"0123456789abcdef0123456789abcdef"
 STUDENTS = [f"student {number}" for number in range(100)]
 
@@ -91,8 +92,7 @@ def test_the_names_of_numbers_are_those_of_no_other_cell_of_the_page() -> None:
 
 @pytest.mark.parametrize("label", DRAWN)
 def test_a_students_check_holds_the_numbers_and_no_cell_reads_their_names(label: str) -> None:
-    [exercise] = [one for page in PAGES for one in exercises_of(page) if one.label == label]
-    names = bound(DRAWN[label])
+    exercise, names = WITH_NUMBERS[label], bound(DRAWN[label])
     shown = [block for block in exercise.statement if block.name == "code-cell" and "numbers" not in tags(block)]
     assert not names & set().union(*(read_names(block.text) for block in shown)), "it would fail before any answer"
     check = {"nbgrader": {"grade_id": f"{label}-check"}, "book": {"answer": label}}
@@ -257,7 +257,7 @@ def test_the_answer_of_a_neighbour_and_of_the_book_lose_what_ones_own_earns(vari
     adas = zoo.answered(handed_out, {label: f"predicted_weights = {[1 / own['ada']] * own['ada']}"})
     zoo.hand_in(folder, "ada_attention", adas)
     zoo.hand_in(folder, "bob_attention", adas)
-    book = next(one for page in PAGES for one in exercises_of(page) if one.label == label).cells["solution"]
+    book = WITH_NUMBERS[label].cells["solution"]
     its_own = zoo.load(varied / "variants" / "attention" / "cid_attention.ipynb")
     zoo.hand_in(folder, "cid_attention", zoo.answered(its_own, {label: book}))
     (tmp_path / "class.key").write_bytes(KEY)

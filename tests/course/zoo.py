@@ -86,11 +86,6 @@ def many_cells(release: Notebook, right: dict[str, str]) -> Notebook:
     notebook = answered(release, right)
     own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": 1, "source": "1 + 1"}
     notebook["cells"] += [own] * 4000
-    return notebook
-
-
-def many_notes(release: Notebook, right: dict[str, str]) -> Notebook:
-    notebook = answered(release, right)
     notebook["cells"] += [{"cell_type": "markdown", "metadata": {}, "source": "My *note*."}] * 3000
     return notebook
 
@@ -127,23 +122,6 @@ def stripped(release: Notebook, right: dict[str, str]) -> Notebook:
         one["metadata"] = {}
         one.pop("id", None)
     notebook["nbformat_minor"] = 4
-    return notebook
-
-
-def renamed(release: Notebook, right: dict[str, str]) -> Notebook:
-    notebook = answered(release, right)
-    for number, one in enumerate(notebook["cells"]):
-        one["id"] = f"other-{number}"
-        if "nbgrader" in one["metadata"]:
-            one["metadata"]["nbgrader"] |= {"grade_id": f"mine-{number}", "locked": False, "schema_version": 99}
-    return notebook
-
-
-def answer_in_a_new_cell(release: Notebook, right: dict[str, str]) -> Notebook:
-    notebook = answered(release, {**right, "ex-attention-write": "# see below"})
-    place = notebook["cells"].index(cell(notebook, "ex-attention-write"))
-    own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": 7, "id": "new"}
-    notebook["cells"].insert(place + 1, {**own, "source": right["ex-attention-write"]})
     return notebook
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import http.server
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import pytest
 from playwright.sync_api import BrowserContext, Page
 from torch import Tensor, tensor
 
@@ -41,13 +39,6 @@ TRANSLATED = """() => {
 # A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
   document.getAnimations().filter(one => one.effect.getComputedTiming().endTime < 1e6).map(one => one.finished))])"""
-
-
-def unavailable(reason: str) -> None:
-    """Skip, or fail where the browser tests must run."""
-    if os.environ.get("TRANSFORMER_LIB_REQUIRE_BROWSER") == "1":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 class QuietHandler(http.server.SimpleHTTPRequestHandler):

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import SITE, served, unavailable
+from browser import SITE, served
+from needs import unavailable
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
+from workshop.site import book_charts, book_layers, book_pages
 from workshop.site.chromium import ARGUMENTS, chromium
 
 
@@ -52,3 +54,23 @@ def page(context: BrowserContext) -> Iterator[Page]:
     page = context.new_page()
     yield page
     page.close()
+
+
+@pytest.fixture
+def silent(context: BrowserContext, page: Page) -> Page:
+    """A page that runs no scripts."""
+    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+    return page
+
+
+@pytest.fixture
+def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the local extension warns of; a warning fails a strict build."""
+    seen: list[str] = []
+
+    def warn(message: str, *values: object, location: object = None) -> None:
+        seen.append(message % values if values else message)
+
+    for module in (book_charts, book_layers, book_pages):
+        monkeypatch.setattr(module.LOGGER, "warning", warn)
+    return seen

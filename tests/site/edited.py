@@ -1,15 +1,19 @@
 """A trained model with other weights: what the switches of the page must compute, by a route of its own."""
 
 import copy
+import json
+import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from browser import ROOT
 from torch import Tensor
 
 from transformer_lib import Transformer, sinusoids
 from transformer_lib.attention_maps import heads_removed
+from transformer_lib.data import load_pairs
 from transformer_lib.positional_encoding import SinusoidalPositions
 from transformer_lib.transformer import named_attentions
 
@@ -62,3 +66,12 @@ def settings(model: Transformer) -> Iterable[Switches]:
         yield Switches(positions=factor)
     yield Switches(scores=model.config.d_k**0.5)
     yield Switches(off=(heads[1], heads[-3]), scores=0.5, positions=0.25)
+
+
+def sentences(name: str, count: int) -> list[str]:
+    """Sources of the kind that a translator of the package was trained on."""
+    if name.startswith("number_words"):
+        pairs = load_pairs("number_words", "test", "en", "de")
+        return [source for source, _ in random.Random(0).sample(pairs, count)]
+    recorded = json.loads((ROOT / "experiments" / "results" / f"{name}.json").read_text("utf-8"))
+    return [example["source"] for example in recorded["examples"]][:count]

@@ -79,7 +79,6 @@ def test_a_question_has_a_form_and_a_fold_and_names_what_waits_for_it() -> None:
     assert "<legend>Which?</legend>" in text
     assert "<summary>Which? <i>(this, that)</i></summary>\n<p><b>that</b>, that.</p>" in text
     assert "data-before" not in text
-    assert 'class="answer ask" data-before="picture"' in book_asks.ask_html("one", "Which?", answers, before="picture")
 
 
 def test_a_question_for_a_number_shows_no_answer_before() -> None:

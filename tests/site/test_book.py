@@ -9,7 +9,6 @@ import shlex
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -21,7 +20,7 @@ from workshop.course.exercises import exercises_of
 from workshop.lab.defects import DEFECTS
 from workshop.site.book_index import read_page
 from workshop.site.myst_blocks import blocks, walk
-from workshop.site.plain_markdown import drawn, whole_book
+from workshop.site.plain_markdown import whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 FRONT = ("index", "twenty_minutes", "notation", "glossary")
@@ -170,14 +169,13 @@ def test_a_chapter_has_two_pictures():
         assert pictures >= 2, f"{path.name}: {pictures} cells draw a chart or a plot"
 
 
-def test_each_drawing_stands_on_a_page_and_says_what_it_shows():
+def test_each_drawing_stands_on_a_page():
     paths = [plain.page.path for plain in whole_book().values()]
     figure = re.compile(r"^`{3,}\{figure\} (\S+)$", re.MULTILINE)  # also those inside a box
     shown = {path.parent / place for path in paths for place in figure.findall(path.read_text("utf-8"))}
     drawings = set((ROOT / "book/_static/drawings").glob("*.svg"))
     assert drawings
     assert drawings <= shown, "a drawing that no page shows"
-    assert all(len(drawn(path)) > 60 for path in drawings)
 
 
 def places(glossary):
@@ -375,9 +373,7 @@ def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
     for given, whole_command in lines:
         command, read, files = whole_command.partition(" < ")
         typed = Path(files.split(" > ")[0]).read_bytes() if read else given.encode()
-        monkeypatch.setattr(
-            "sys.stdin", SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(typed)), isatty=lambda: False)
-        )
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(typed))))
         more = small if command.startswith("train ") else ""
         assert cli.main(shlex.split(f"{command} --device cpu {more}")) == 0
     printed = capsys.readouterr().out

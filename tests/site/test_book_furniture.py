@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from doctrees import document
 from docutils import nodes
 from docutils.core import publish_from_doctree
-from docutils.frontend import get_default_settings
-from docutils.utils import new_document
 from PIL import Image
 
 from workshop.site import (
@@ -28,12 +27,6 @@ from workshop.site import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def document(*children: nodes.Node) -> nodes.document:
-    tree = new_document("page", get_default_settings())
-    tree.extend(children)
-    return tree
 
 
 def png(pixels: np.ndarray) -> bytes:

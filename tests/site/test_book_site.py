@@ -2,17 +2,14 @@
 
 import hashlib
 import json
-import logging
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import altair as alt
 import pytest
 import yaml
+from doctrees import document
 from docutils import nodes
-from docutils.frontend import get_default_settings
-from docutils.utils import new_document
 from pybtex.database import parse_file
 from pybtex.plugin import find_plugin
 
@@ -20,26 +17,6 @@ from workshop.site import book_charts, book_citations, book_pages, book_site
 from workshop.site.book_index import Index
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the extension warns of; a warning fails a strict build."""
-    seen: list[str] = []
-
-    def warn(message: str, *values: object, location: object = None) -> None:
-        seen.append(message % values if values else message)
-
-    for module in (book_charts, book_pages):
-        monkeypatch.setattr(module, "LOGGER", SimpleNamespace(warning=warn))
-    return seen
-
-
-def document(*children: nodes.Node) -> nodes.document:
-    logging.getLogger("docutils").setLevel(logging.ERROR)
-    tree = new_document("page.md", get_default_settings())
-    tree.extend(children)
-    return tree
 
 
 def chart(**properties: Any) -> nodes.raw:

@@ -9,9 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from browser import contrast, rgb
+from doctrees import document
 from docutils import nodes
-from docutils.frontend import get_default_settings
-from docutils.utils import new_document
 from playwright.sync_api import Page
 
 from transformer_lib import plots
@@ -186,9 +185,10 @@ def test_a_drawing_with_faults_is_found_out(page: Page) -> None:
 
 
 def test_a_page_holds_the_drawing_itself() -> None:
-    page = new_document("page.md", get_default_settings())
-    page += nodes.figure("", nodes.image(uri="book/_static/drawings/mask.svg"), nodes.caption("", "A caption"))
-    page += nodes.image(uri="book/_static/translation.svg", alt="Another picture")
+    page = document(
+        nodes.figure("", nodes.image(uri="book/_static/drawings/mask.svg"), nodes.caption("", "A caption")),
+        nodes.image(uri="book/_static/translation.svg", alt="Another picture"),
+    )
     app = SimpleNamespace(srcdir=FOLDER.parents[2])
     book_charts.embed_drawings(app, page, "page")  # type: ignore[arg-type]
     assert [node["uri"] for node in page.findall(nodes.image)] == ["book/_static/translation.svg"]
@@ -201,13 +201,6 @@ def test_the_description_is_the_text_for_a_notebook() -> None:
     text = drawn(FOLDER / "shift_right.svg")
     assert text.startswith("Shifted right: The target with both marks is <bos> sieben")
     assert drawn(STATIC / "translation.svg") == ""
-
-
-def test_a_notebook_shows_the_drawing_with_its_description() -> None:
-    notebook = (FOLDER.parents[2] / "notebooks" / "attention.ipynb").read_text("utf-8")
-    shown = re.search(r"!\[(.*?)\]\((https://[^)]*/raw/main/)book/_static/drawings/attention\.svg\)", notebook)
-    assert shown
-    assert shown[1].replace("\\\\", "") == drawn(FOLDER / "attention.svg")
 
 
 def test_one_drawing_shows_the_whole_model() -> None:

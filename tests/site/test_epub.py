@@ -3,7 +3,6 @@
 Needs Chromium. epubcheck judges where it is installed (TRANSFORMER_LIB_REQUIRE_EPUBCHECK=1: it must be).
 """
 
-import os
 import re
 import shutil
 import xml.etree.ElementTree as ET
@@ -11,14 +10,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from browser import SITE, unavailable
+from browser import ROOT, SITE
+from needs import unavailable
 
 from workshop.site import make_epub
 from workshop.site.chromium import chromium
 from workshop.site.formulas import formula_html
 from workshop.site.make_epub import Drawn
 
-ROOT = Path(__file__).resolve().parents[2]
 HTML, MATHML = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/1998/Math/MathML}"
 NUMBERED = formula_html(r"y = \sqrt{x} \tag{7}", display=True)
 PAGE = f"""<!doctype html><html lang="en"><head><title>x</title></head><body>
@@ -137,9 +136,7 @@ def test_the_same_site_gives_the_same_bytes(epub: Path) -> None:
 @pytest.mark.deep
 def test_epubcheck_finds_the_file_valid_and_a_broken_one_not(epub: Path, tmp_path: Path) -> None:
     if not shutil.which("epubcheck"):
-        if os.environ.get("TRANSFORMER_LIB_REQUIRE_EPUBCHECK") == "1":
-            pytest.fail("epubcheck is not installed")
-        pytest.skip("epubcheck is not installed")
+        unavailable("epubcheck is not installed", "EPUBCHECK")
     assert make_epub.validated(epub) == "epubcheck finds no error"
     with zipfile.ZipFile(epub) as archive, zipfile.ZipFile(tmp_path / "broken.epub", "w") as broken:
         for name in archive.namelist():

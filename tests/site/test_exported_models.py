@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import random
 import re
 import subprocess
 import sys
@@ -16,12 +15,13 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from edited import Switches, edited, settings
+from browser import ROOT
+from edited import Switches, edited, sentences, settings
 from onnx import numpy_helper
 from safetensors.numpy import load_file
 
 from transformer_lib import record_attention
-from transformer_lib.data import load_pairs, make_batch
+from transformer_lib.data import make_batch
 from transformer_lib.decoding import greedy_decode
 from transformer_lib.evaluation import exact_match
 from transformer_run.export.surgery import operated
@@ -29,7 +29,6 @@ from transformer_run.translator import PRETRAINED, Translator, pretrained_names
 from workshop.site import book_live, export_onnx
 from workshop.site.export_onnx import sha256
 
-ROOT = Path(__file__).resolve().parents[2]
 LIVE = ROOT / "book" / "_static" / "live"
 ORIGIN = json.loads((LIVE / "provenance.json").read_text("utf-8"))
 AS_TRAINED = Switches()
@@ -62,15 +61,6 @@ def run(content, source, target_input, switches=AS_TRAINED):
     }
     found = session(content).run(None, inputs)
     return dict(zip(names, map(torch.from_numpy, found), strict=True))
-
-
-def sentences(name, count):
-    """Sources of the kind that the translator was trained on."""
-    if name.startswith("number_words"):
-        pairs = load_pairs("number_words", "test", "en", "de")
-        return [source for source, _ in random.Random(0).sample(pairs, count)]
-    recorded = json.loads((ROOT / "experiments/results" / f"{name}.json").read_text("utf-8"))
-    return [example["source"] for example in recorded["examples"]][:count]
 
 
 def test_every_translator_of_the_package_is_exported():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from browser import ROOT
 from fontTools.ttLib import TTFont
-from playwright.sync_api import BrowserContext
+from playwright.sync_api import Page
 
 from workshop.site import formulas
 from workshop.site.book_index import pages_in_order, read_page
@@ -64,15 +64,13 @@ def test_markdown_around_and_inside_a_formula_stays_what_it_was() -> None:
     assert done.count("<math") == 2
 
 
-def test_without_scripts_brackets_grow_by_the_books_font(context: BrowserContext, tmp_path: Path) -> None:
+def test_without_scripts_brackets_grow_by_the_books_font(silent: Page, tmp_path: Path) -> None:
     """A tall bracket is drawn as tall as what it holds, which no font without such a table can do."""
     tall = formulas.mathml(r"\left(\frac{\frac{a}{b}}{\frac{c}{d}}\right) \sqrt{2}", display=True)
     style = f'@font-face {{ font-family: F; src: url("{FONT.as_uri()}") }} math {{ font-family: F; font-size: 20px }}'
     (tmp_path / "page.html").write_text(f"<!doctype html><style>{style}</style>{tall}", "utf-8")
-    page = context.new_page()
-    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
-    page.goto((tmp_path / "page.html").as_uri())
-    bracket, fraction, beside_the_root = page.evaluate(
+    silent.goto((tmp_path / "page.html").as_uri())
+    bracket, fraction, beside_the_root = silent.evaluate(
         """async () => {
           await document.fonts.load('20px F');
           await document.fonts.ready;
@@ -80,6 +78,5 @@ def test_without_scripts_brackets_grow_by_the_books_font(context: BrowserContext
           return [box('mo').height, box('mfrac').height, box('msqrt').right - box('msqrt mn').right];
         }"""
     )
-    page.close()
     assert bracket >= 0.9 * fraction
     assert beside_the_root < 1, "room for the font's widest root"

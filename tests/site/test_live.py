@@ -6,14 +6,13 @@ and from a file.
 
 import gzip
 import json
-import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from browser import (
+    ROOT,
     SITE,
     TRANSITIONS,
     TRANSLATED,
@@ -23,18 +22,16 @@ from browser import (
     translated,
     visited,
 )
-from edited import Switches, edited, settings
+from edited import Switches, edited, sentences
 from playwright.sync_api import BrowserContext, Page
 
-from transformer_lib import Transformer
-from transformer_lib.data import english_number, load_pairs
+from transformer_lib.data import english_number
 from transformer_lib.decoding import beam_search, greedy_decode, hypothesis_attention
 from transformer_run.translator import Translator
 from workshop.site import book_live
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "experiments" / "results"
 NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de", "parser_en_en")
 STATIC = "document.getElementById('live-translator').dataset.static"
@@ -81,18 +78,6 @@ def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
             list(NAMES),
         )
         yield page
-
-
-def sources(name: str, count: int) -> list[str]:
-    if name.startswith("number_words"):
-        return [source for source, _ in random.Random(1).sample(load_pairs("number_words", "test", "en", "de"), count)]
-    examples = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))["examples"]
-    return [example["source"] for example in examples[::5]][:count]
-
-
-def on_the_page(model: Transformer, switches: Switches) -> dict[str, Any]:
-    """Switches as the page's scripts have them."""
-    return {"gates": switches.gates(model), "scores": switches.scores, "positions": switches.positions}
 
 
 def turn(page: Page, switches: Switches) -> None:
@@ -293,7 +278,7 @@ def assert_equal_weights(found: dict[str, list[Any]], expected: dict[str, torch.
 )
 def test_translations_and_their_weights_are_the_librarys(loaded: Page, name: str, count: int) -> None:
     translator = Translator.load(name)
-    texts = sources(name, count)
+    texts = sentences(name, count)
     assert len(texts) == count
     found = loaded.evaluate(  # the weights of the first sentence: there are many
         f"""async ([name, texts]) => {{
@@ -333,35 +318,6 @@ def test_the_tree_that_the_parser_writes_is_drawn(page: Page) -> None:
         assert page.evaluate(as_tokens) == translation
         assert page.locator(".live-tree span").all_inner_texts() == sentence.split()
         assert page.locator(".live-open").count() == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "start", "count"),
-    [
-        (NAMES[0], 0, 20),
-        pytest.param(NAMES[1], 20, 15, marks=pytest.mark.deep),
-        pytest.param(NAMES[2], 35, 15, marks=pytest.mark.deep),
-    ],
-)
-def test_each_switch_translates_as_edited_weights_do(loaded: Page, name: str, start: int, count: int) -> None:
-    translator = Translator.load(name)
-    turned = list(settings(translator.model))
-    assert len(turned) <= 50  # each has its turn with one of the 50 sentences
-    cases = [(text, turned[(start + i) % len(turned)]) for i, text in enumerate(sources(name, count))]
-    found = loaded.evaluate(
-        f"""async ([name, cases]) => {{
-            const found = [];
-            for (const [text, switches] of cases)
-                found.push(({PLAIN})(await translators[name].translate(text, 1, switches)));
-            return found;
-        }}""",
-        [name, [[text, on_the_page(translator.model, switches)] for text, switches in cases]],
-    )
-    for (text, switches), page in zip(cases, found, strict=True):
-        source = torch.tensor([[*translator.source_tokenizer.encode(text), 2]])
-        with edited(translator.model, switches) as model:
-            assert page["tokens"] == greedy_decode(model, source)[0].tolist(), (text, switches)
-            assert_equal_weights(page["attention"], hypothesis_attention(model, source, page["tokens"]))
 
 
 def test_translation_maps_and_figure_follow_the_switches(loaded: Page) -> None:

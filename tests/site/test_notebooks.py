@@ -292,6 +292,7 @@ LINK = f"**[{{}} on the book's site]({SITE}page.html#{{}}).**"
             f"{TREE}\n\n*Fig. 1.* The tree.\n\n[Fig. 1]({SITE}page.html#tree)",
         ),
         ("```{bibliography}\n:filter: docname in docnames\n```", ""),
+        (":::{how-we-know}\nLoops agree.\n:::", "**How we know.**\n\nLoops agree."),
         # What runs in the page alone becomes a link.
         ("```{live-translator}\n```", LINK.format("Open the translator", "live-translator")),
         ("```{live-training} whole\n```", LINK.format("Train the model", "live-training")),

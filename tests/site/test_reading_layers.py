@@ -3,15 +3,13 @@
 The tests in a browser need `make book` and Chromium, as conftest.py says.
 """
 
-import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from browser import ROOT, choose, opened
+from browser import choose, opened
+from doctrees import document
 from docutils import nodes
-from docutils.utils import new_document
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Page
 
 from workshop.site import book_layers
 
@@ -36,8 +34,7 @@ def words(text: str, *classes: str) -> nodes.Node:
 
 
 def gathered(*sections: nodes.section) -> nodes.section:
-    tree = new_document("")
-    tree += section("Chapter", *sections)
+    tree = document(section("Chapter", *sections))
     book_layers.gather_evidence(None, tree)  # type: ignore[arg-type]
     return tree[0]
 
@@ -65,19 +62,9 @@ def test_the_section_the_test_becomes_evidence_of_the_section_before_and_keeps_i
     assert "the-test" in fold[0]["ids"]
 
 
-def test_evidence_that_no_section_holds_itself_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    logger = SimpleNamespace(warning=lambda message, location: said.append(message))
-    monkeypatch.setattr(book_layers, "LOGGER", logger)
+def test_evidence_that_no_section_holds_itself_is_named(warnings: list[str]) -> None:
     gathered(section("A run", nodes.block_quote("", words("hidden", "evidence"))))
-    assert ["how-we-know" in message for message in said] == [True]
-
-
-def test_in_a_notebook_evidence_is_open() -> None:
-    notebook = json.loads((ROOT / "notebooks" / "masks.ipynb").read_text("utf-8"))
-    text = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
-    assert "**How we know.**\n\nLoops and library agree" in text
-    assert "how-we-know" not in text
+    assert ["how-we-know" in message for message in warnings] == [True]
 
 
 def listing(source: str, caption: str) -> nodes.container:
@@ -95,8 +82,8 @@ def test_long_code_is_a_fold_that_names_what_it_holds_and_short_code_and_that_of
     exercise = book_layers.exercise_node("", code_cell(9))
     hidden = book_layers.HideCodeCellNode("", code_cell(9))
     source = "class Mask:\n    def one(self):\n        x\n\n    y"
-    tree = new_document("")
-    tree += section("Chapter", listing(source, "lib/masks.py"), code_cell(9), code_cell(2), exercise, hidden)
+    codes = [code_cell(9), code_cell(2), exercise, hidden]
+    tree = document(section("Chapter", listing(source, "lib/masks.py"), *codes))
     app: Any = type("App", (), {"builder": type("Builder", (), {"name": "html"})})
     book_layers.fold_code(app, tree, "")
     assert [one["words"] for one in tree.findall(book_layers.fold)] == ["Mask, in lib/masks.py", "Code, 9 lines"]
@@ -155,9 +142,7 @@ def test_a_link_into_a_fold_opens_it(page: Page, origins: dict[str, str]) -> Non
 
 
 @pytest.mark.slow
-def test_paper_and_a_page_without_scripts_show_argument_code_and_evidence(
-    context: BrowserContext, page: Page, origins: dict[str, str]
-) -> None:
+def test_paper_shows_argument_code_and_evidence(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 390, "height": 900})
     opened(page, origins["http"] + "book/masks.html")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -168,8 +153,11 @@ def test_paper_and_a_page_without_scripts_show_argument_code_and_evidence(
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert closed(page, "evidence")[0] == closed(page, "evidence")[1]
-    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
-    page.goto(origins["http"] + "book/masks.html")
-    assert page.get_by_text("test_more_padding_changes_nothing").is_visible()
-    assert page.get_by_text("largest difference").first.is_visible()
-    assert not page.get_by_text("Show code and checks").is_visible()
+
+
+@pytest.mark.slow
+def test_a_page_without_scripts_shows_them_too(silent: Page, origins: dict[str, str]) -> None:
+    silent.goto(origins["http"] + "book/masks.html")
+    assert silent.get_by_text("test_more_padding_changes_nothing").is_visible()
+    assert silent.get_by_text("largest difference").first.is_visible()
+    assert not silent.get_by_text("Show code and checks").is_visible()

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from browser import served
+from browser import ROOT, served
 from playwright.sync_api import Page
 
 from workshop.site import release, versions
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = """<!doctype html><html lang="en"><title>{title}</title><body>
 <div><a class="navbar-brand" href="#">The book</a></div><main><h1>{title}</h1></main>
 <script defer src="../_static/book-versions.js"></script></body></html>"""

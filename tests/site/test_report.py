@@ -8,13 +8,12 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import yaml
-from browser import API, CHAPTERS
-from docutils.utils import new_document
+from browser import API, CHAPTERS, ROOT
+from doctrees import document
 
 from workshop.site import book_report
 from workshop.site.address import Address, configured
 
-ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 FORMS = {path.name: yaml.safe_load(path.read_text("utf-8")) for path in GITHUB.glob("ISSUE_TEMPLATE/*.yml")}
 HOME = Address("owner", "name")
@@ -26,7 +25,7 @@ def test_the_foot_and_the_menu_of_a_page_open_the_form_with_the_page_filled_in()
     context = {"body": "<h1>Masks</h1>", "header_buttons": [{"buttons": [button]}, {"type": "javascript"}]}
     config = SimpleNamespace(html_theme_options={"repository_url": HOME.repository})
     app: Any = SimpleNamespace(builder=SimpleNamespace(name="html"), config=config, srcdir=ROOT)
-    book_report.add_links(app, "book/masks", "page.html", context, new_document(""))
+    book_report.add_links(app, "book/masks", "page.html", context, document())
     [foot] = LINK.findall(context["body"])
     assert foot.replace("&amp;", "&") == button["url"].replace("&amp;", "&")
     assert parse_qs(urlsplit(button["url"]).query) == {

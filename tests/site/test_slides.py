@@ -8,13 +8,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from browser import axe_findings, recorded
+from browser import ROOT, axe_findings, recorded
 from playwright.sync_api import BrowserContext
 
 from workshop.site import make_slides
 from workshop.site.plain_markdown import whole_book
 
-ROOT = Path(__file__).resolve().parents[2]
 PNG = "iVBORw0KGgo="
 
 

@@ -5,7 +5,7 @@ Needs `make book` and Chromium, as conftest.py says.
 
 import pytest
 from browser import PAGES
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import Page
 
 pytestmark = pytest.mark.slow
 
@@ -15,48 +15,41 @@ DEAD = f"""() => [...document.querySelectorAll('{CONTROLS}')].filter(control =>
 ).map(control => control.outerHTML.slice(0, 120))"""
 
 
-@pytest.fixture
-def page(context: BrowserContext, page: Page) -> Page:
-    """A page that runs no scripts."""
-    context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
-    return page
-
-
 @pytest.mark.deep
-def test_no_button_is_dead(page: Page, origins: dict[str, str]) -> None:
+def test_no_button_is_dead(silent: Page, origins: dict[str, str]) -> None:
     dead = {}
     for name in PAGES:
-        page.goto(origins["http"] + name, wait_until="load")
-        assert page.evaluate("matchMedia('(scripting: none)').matches")
+        silent.goto(origins["http"] + name, wait_until="load")
+        assert silent.evaluate("matchMedia('(scripting: none)').matches")
         for width in (1280, 390):
-            page.set_viewport_size({"width": width, "height": 900})
-            dead[name, width] = page.evaluate(DEAD)
+            silent.set_viewport_size({"width": width, "height": 900})
+            dead[name, width] = silent.evaluate(DEAD)
     assert {place: found for place, found in dead.items() if found} == {}
 
 
-def test_formulas_stand_and_are_drawn_in_the_books_font(page: Page, origins: dict[str, str]) -> None:
-    page.goto(origins["http"] + "book/attention.html", wait_until="load")
-    formulas = page.locator(".math.notranslate")
+def test_formulas_stand_and_are_drawn_in_the_books_font(silent: Page, origins: dict[str, str]) -> None:
+    silent.goto(origins["http"] + "book/attention.html", wait_until="load")
+    formulas = silent.locator(".math.notranslate")
     assert formulas.count() > 20
     assert formulas.locator("math").count() == formulas.count()
     assert "\\" not in "".join(formulas.all_text_contents()), "TeX"
-    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))")
+    assert silent.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))")
 
 
-def test_the_menus_open_by_pointer_and_by_keyboard(page: Page, origins: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1280, "height": 900})
-    page.goto(origins["http"] + "book/attention.html", wait_until="load")
-    for menu in page.locator(".dropdown:has(> .dropdown-toggle)").all():
+def test_the_menus_open_by_pointer_and_by_keyboard(silent: Page, origins: dict[str, str]) -> None:
+    silent.set_viewport_size({"width": 1280, "height": 900})
+    silent.goto(origins["http"] + "book/attention.html", wait_until="load")
+    for menu in silent.locator(".dropdown:has(> .dropdown-toggle)").all():
         link = menu.locator(".dropdown-menu a").first
         assert not link.is_visible()
         menu.locator(".dropdown-toggle").hover()
         assert link.is_visible()
-        page.mouse.move(0, 600)
+        silent.mouse.move(0, 600)
         menu.locator(".dropdown-toggle").focus()
         assert link.is_visible()
-        page.keyboard.press("Tab")
+        silent.keyboard.press("Tab")
         assert link.evaluate("link => link === document.activeElement")
-        page.locator("body").evaluate("() => document.activeElement.blur()")
+        silent.locator("body").evaluate("() => document.activeElement.blur()")
 
 
 @pytest.mark.parametrize(
@@ -64,8 +57,8 @@ def test_the_menus_open_by_pointer_and_by_keyboard(page: Page, origins: dict[str
     [("live", "translator"), ("encoder_decoder", "stepper"), ("index", "training"), ("common_mistakes", "training")],
 )
 def test_a_place_that_computes_says_what_it_needs_and_shows_no_button(
-    page: Page, origins: dict[str, str], name: str, place: str
+    silent: Page, origins: dict[str, str], name: str, place: str
 ) -> None:
-    page.goto(f"{origins['http']}book/{name}.html", wait_until="load")
-    assert "JavaScript" in page.inner_text(f"#live-{place} noscript")
-    assert page.locator(f"#live-{place} button:visible").count() == 0
+    silent.goto(f"{origins['http']}book/{name}.html", wait_until="load")
+    assert "JavaScript" in silent.inner_text(f"#live-{place} noscript")
+    assert silent.locator(f"#live-{place} button:visible").count() == 0
