@@ -222,8 +222,8 @@ def beam_hypotheses(
                 score = log_probability / length_penalty(len(tokens), alpha)
                 hypothesis = Hypothesis(tokens, log_probability, score)
                 insort(finished[row], hypothesis, key=lambda h: -h.score)
-            rows = beam.rows.tolist()
-            worst_kept = [_worst_kept(finished[row], beam_size) for row in rows]
+            last_kept = [finished[row][beam_size - 1 : beam_size] for row in beam.rows.tolist()]
+            worst_kept = [last[0].score if last else -math.inf for last in last_kept]
             still_open = beam.still_open(worst_kept, alpha)
             if not still_open.all():  # A finished sentence leaves the batch.
                 beam.keep(still_open)
@@ -253,11 +253,6 @@ def hypothesis_attention(
     with evaluation_mode(model), record_attention(model) as weights:
         model(source, target_input)
     return dict(weights)
-
-
-def _worst_kept(finished: list[Hypothesis], beam_size: int) -> float:
-    # Best first.
-    return finished[beam_size - 1].score if len(finished) >= beam_size else -math.inf
 
 
 class _Beam:

@@ -7,7 +7,7 @@ a chapter stands in the file of that chapter's name. Where a function and a file
 
 from .attention import attention
 from .attention_as_lookup import additive_attention, softmax
-from .attention_maps import crossed_pairs, keys_looked_at, multi_head_attention_without, share_of_weight
+from .attention_maps import crossed_pairs, keys_looked_at, share_of_weight
 from .decoding import beam_search, every_sentence, greedy_search, length_penalty
 from .embeddings import embedding, logits
 from .encoder_decoder import transformer
