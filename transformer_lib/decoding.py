@@ -294,9 +294,10 @@ class _Beam:
             ended.append((int(self.rows[i]), tokens, float(best[i, j])))
         self.totals, chosen = best.masked_fill(ends, -math.inf).topk(beam_size)
         parents, newest = parents.gather(1, chosen), newest.gather(1, chosen)
-        kept = _inherited(parents, self.tokens)
+        before = parents[:, :, None]  # whose past each one takes over
+        kept = self.tokens.gather(1, before.expand_as(self.tokens))
         self.tokens = torch.cat([kept, newest[:, :, None]], dim=-1)
-        self.descends = _inherited(parents, self.descends)
+        self.descends = self.descends.gather(1, before.expand_as(self.descends))
         at_limit = self._at_limit()[:, None] & self.totals.isfinite()
         for i, j in at_limit.nonzero().tolist():
             tokens = self.tokens[i, j, 1:].tolist()
@@ -315,8 +316,3 @@ class _Beam:
         self.rows, self.limits = self.rows[sentences], self.limits[sentences]
         self.tokens, self.totals = self.tokens[sentences], self.totals[sentences]
         self.descends = self.descends[sentences]
-
-
-def _inherited(parents: Tensor, kept: Tensor) -> Tensor:
-    # What each candidate takes over from the one it extends: (sentences, beams, so far).
-    return kept.gather(1, parents[:, :, None].expand(-1, -1, kept.size(-1)))

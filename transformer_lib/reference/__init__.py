@@ -27,5 +27,5 @@ from .sequence_to_sequence import recurrent_states
 from .since_then import rotate
 from .text_to_tensors import byte_pair_merges, byte_pair_pieces, join, padded_batch
 from .training import adam_step
-from .variations import maximum_path_length, restricted_attention, steps_to_reach
+from .variations import maximum_path_length, steps_to_reach
 from .your_own_corpus import faults_of_pairs, letters_of, words_of
