@@ -73,7 +73,7 @@ class DecoderCache:
 
     def __init__(self, model: Transformer, source: SourceIds, memory: Memory, limit: int):
         self.model = model
-        self.source_mask: CrossMask | None = padding_mask(source, model.config.pad_id)
+        self.source_mask: CrossMask = padding_mask(source, model.config.pad_id)
         self.positions: Float[Tensor, "limit d_model"] = model.positions(memory.new_empty(1, limit, memory.size(-1)))
         self.decoder_layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
         attentions = [layer.cross_attention for layer in self.decoder_layers]
@@ -101,8 +101,7 @@ class DecoderCache:
 
     def keep(self, rows: Tensor) -> None:
         """Drop all other sentences of the batch."""
-        if self.source_mask is not None:
-            self.source_mask = self.source_mask[rows]
+        self.source_mask = self.source_mask[rows]
         for layer in self.layers:
             layer.keep(rows)
 

@@ -54,6 +54,8 @@ def test_the_whole_model_equals_the_loops(changes):
 @pytest.mark.parametrize("norm_order", ["post", "pre"])
 def test_the_stacks_equal_pytorchs_transformer_with_copied_weights(norm_order):
     m = model(num_heads=2, d_k=5, d_v=5, attention_bias=True, norm_order=norm_order)
+    for p in m.parameters():  # gains and biases too
+        p.data += 0.1 * torch.randn_like(p)
     peer = nn.Transformer(
         10, 2, 2, 2, dim_feedforward=23, dropout=0.0, batch_first=True, norm_first=norm_order == "pre"
     ).double()
