@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tiny_models import ATTENTIONS
 from torch import nn
 
 from transformer_lib import (
@@ -133,9 +134,7 @@ def test_recorded_weights_have_every_layer_and_head_and_add_up_to_one():
     expected = m(SOURCE, TARGET_INPUT)
     with record_attention(m) as weights:
         torch.testing.assert_close(m(SOURCE, TARGET_INPUT), expected)  # recording does not change the function
-    assert set(weights) == {
-        f"{k}.{i}.{r}" for i in (0, 1) for k, r in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
-    }
+    assert set(weights) == set(ATTENTIONS)
     assert weights["encoder.0.self"].shape == (2, 3, 5, 5)
     assert weights["decoder.1.self"].shape == (2, 3, 4, 4)
     assert weights["decoder.1.cross"].shape == (2, 3, 4, 5)
