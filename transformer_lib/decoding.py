@@ -104,13 +104,12 @@ def longest_output(config: TransformerConfig) -> int:
 
 def length_limits(model: Transformer, source: SourceIds, max_length: int | None) -> Int[Tensor, " batch"]:
     """The most tokens that each sentence may grow to: max_length, or its input's length + 50 (section 6.1)."""
-    if max_length is not None:
-        check_positive(max_length=max_length)
     check_tensor("source", source)
     if len(source) == 0:
         raise ValueError("source has no sentences: decoding needs at least one")
     limits = (source != model.config.pad_id).sum(dim=-1) + EXTRA
     if max_length is not None:
+        check_positive(max_length=max_length)
         limits = torch.full_like(limits, max_length)
     if model.config.positions == "learned":
         limits = limits.clamp(max=model.config.max_positions)
