@@ -5,7 +5,7 @@ from typing import Any, cast
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from .layers import AddAndNorm, DecoderLayer
 from .masks import padding_mask
@@ -73,7 +73,7 @@ class DecoderCache:
 
     def __init__(self, model: Transformer, source: SourceIds, memory: Memory, limit: int):
         self.model = model
-        self.source_mask: CrossMask | None = padding_mask(source, model.config.pad_id)
+        self.source_mask: CrossMask = padding_mask(source, model.config.pad_id)
         self.positions: Float[Tensor, "limit d_model"] = model.positions(memory.new_empty(1, limit, memory.size(-1)))
         self.decoder_layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
         attentions = [layer.cross_attention for layer in self.decoder_layers]
@@ -101,8 +101,7 @@ class DecoderCache:
 
     def keep(self, rows: Tensor) -> None:
         """Drop all other sentences of the batch."""
-        if self.source_mask is not None:
-            self.source_mask = self.source_mask[rows]
+        self.source_mask = self.source_mask[rows]
         for layer in self.layers:
             layer.keep(rows)
 
@@ -148,16 +147,6 @@ def start_decoding(model: Transformer, source: SourceIds, limit: int) -> Decoder
     return Rereading(model, source)
 
 
-PLACES = {
-    "self_attention": MultiHeadAttention,
-    "self_attention_norm": AddAndNorm,
-    "cross_attention": MultiHeadAttention,
-    "cross_attention_norm": AddAndNorm,
-    "feed_forward_norm": AddAndNorm,
-}
-POSITIONS = (SinusoidalPositions, LearnedPositions)
-
-
 def takes_cache(model: Any) -> bool:
     """Whether a step with the cache equals `model(source, text)`.
 
@@ -166,8 +155,10 @@ def takes_cache(model: Any) -> bool:
     """
     if not isinstance(model, Transformer):
         return False
-    layers = list(getattr(model.decoder, "layers", ()))
-    places = [(model.decoder, Decoder), (model.positions, POSITIONS), *((layer, DecoderLayer) for layer in layers)]
-    places += [(getattr(layer, name, None), kind) for layer in layers for name, kind in PLACES.items()]
+    layers: list[Any] = list(getattr(model.decoder, "layers", ()))
+    places: list[tuple[nn.Module, Any]] = [(layer, DecoderLayer) for layer in layers]
+    places += [(model.decoder, Decoder), (model.positions, SinusoidalPositions | LearnedPositions)]
+    inside = [part for layer in layers for name, part in layer.named_children() if name != "feed_forward"]
+    places += [(part, MultiHeadAttention | AddAndNorm) for part in inside]
     path = [m for part in model.children() if part is not model.encoder for m in parts(part)]
     return all(isinstance(part, kind) for part, kind in places) and are_untouched([model, *path])

@@ -104,13 +104,12 @@ def longest_output(config: TransformerConfig) -> int:
 
 def length_limits(model: Transformer, source: SourceIds, max_length: int | None) -> Int[Tensor, " batch"]:
     """The most tokens that each sentence may grow to: max_length, or its input's length + 50 (section 6.1)."""
-    if max_length is not None:
-        check_positive(max_length=max_length)
     check_tensor("source", source)
     if len(source) == 0:
         raise ValueError("source has no sentences: decoding needs at least one")
     limits = (source != model.config.pad_id).sum(dim=-1) + EXTRA
     if max_length is not None:
+        check_positive(max_length=max_length)
         limits = torch.full_like(limits, max_length)
     if model.config.positions == "learned":
         limits = limits.clamp(max=model.config.max_positions)
@@ -222,8 +221,8 @@ def beam_hypotheses(
                 score = log_probability / length_penalty(len(tokens), alpha)
                 hypothesis = Hypothesis(tokens, log_probability, score)
                 insort(finished[row], hypothesis, key=lambda h: -h.score)
-            rows = beam.rows.tolist()
-            worst_kept = [_worst_kept(finished[row], beam_size) for row in rows]
+            last_kept = [finished[row][beam_size - 1 : beam_size] for row in beam.rows.tolist()]
+            worst_kept = [last[0].score if last else -math.inf for last in last_kept]
             still_open = beam.still_open(worst_kept, alpha)
             if not still_open.all():  # A finished sentence leaves the batch.
                 beam.keep(still_open)
@@ -253,11 +252,6 @@ def hypothesis_attention(
     with evaluation_mode(model), record_attention(model) as weights:
         model(source, target_input)
     return dict(weights)
-
-
-def _worst_kept(finished: list[Hypothesis], beam_size: int) -> float:
-    # Best first.
-    return finished[beam_size - 1].score if len(finished) >= beam_size else -math.inf
 
 
 class _Beam:
@@ -299,9 +293,10 @@ class _Beam:
             ended.append((int(self.rows[i]), tokens, float(best[i, j])))
         self.totals, chosen = best.masked_fill(ends, -math.inf).topk(beam_size)
         parents, newest = parents.gather(1, chosen), newest.gather(1, chosen)
-        kept = _inherited(parents, self.tokens)
+        before = parents[:, :, None]  # whose past each one takes over
+        kept = self.tokens.gather(1, before.expand_as(self.tokens))
         self.tokens = torch.cat([kept, newest[:, :, None]], dim=-1)
-        self.descends = _inherited(parents, self.descends)
+        self.descends = self.descends.gather(1, before.expand_as(self.descends))
         at_limit = self._at_limit()[:, None] & self.totals.isfinite()
         for i, j in at_limit.nonzero().tolist():
             tokens = self.tokens[i, j, 1:].tolist()
@@ -320,8 +315,3 @@ class _Beam:
         self.rows, self.limits = self.rows[sentences], self.limits[sentences]
         self.tokens, self.totals = self.tokens[sentences], self.totals[sentences]
         self.descends = self.descends[sentences]
-
-
-def _inherited(parents: Tensor, kept: Tensor) -> Tensor:
-    # What each candidate takes over from the one it extends: (sentences, beams, so far).
-    return kept.gather(1, parents[:, :, None].expand(-1, -1, kept.size(-1)))

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import chain
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -107,11 +106,10 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str], lowercase: bool =
 def import_sacrebleu() -> Any:
     """BLEU and CHRF of sacreBLEU. Raises ImportError, which says how to install it."""
     try:
-        from sacrebleu.metrics.bleu import BLEU
-        from sacrebleu.metrics.chrf import CHRF
+        from sacrebleu import metrics
     except ImportError as error:
         raise ImportError("BLEU needs sacrebleu: pip install sacrebleu") from error
-    return SimpleNamespace(BLEU=BLEU, CHRF=CHRF)
+    return metrics
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> float:

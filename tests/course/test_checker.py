@@ -263,7 +263,6 @@ ATTENTIONS: list[Callable[[], Any]] = [
     lambda: scaled_dot_product_attention(Q, Q, Q),
     lambda: MultiHeadAttention(8, 2, 4, 4)(Q, Q, Q),
     lambda: reference.attention(*[Q[0].numpy()] * 3),
-    lambda: reference.restricted_attention(*[Q[0].numpy()] * 3, r=9),
     lambda: reference.self_attention(Q[0].numpy(), *[np.eye(8)] * 3),
 ]
 

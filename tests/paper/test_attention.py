@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import torch
+from tiny_models import random_mask
 
 from transformer_lib import reference, scaled_dot_product_attention
 from transformer_lib.attention import AdditiveAttention
@@ -12,12 +13,6 @@ DOUBLE = {"rtol": 1e-12, "atol": 1e-12}
 def random_inputs(*leading, dtype=torch.float64):
     shapes = ((QUERIES, D_K), (KEYS, D_K), (KEYS, D_V))
     return [torch.randn(*leading, *shape, dtype=dtype) for shape in shapes]
-
-
-def random_mask(*shape):
-    mask = torch.rand(*shape) < 0.6
-    mask[..., 0] = True
-    return mask
 
 
 @pytest.mark.paper("eq-1", "scale")

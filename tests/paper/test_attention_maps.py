@@ -93,14 +93,11 @@ def test_a_removed_head_is_a_head_that_finds_nothing(removed):
     query, key = torch.randn(3, 12).double(), torch.randn(5, 12).double()
     with heads_removed(m, [("decoder.1.cross", head) for head in removed]):
         found = attention(query[None], key[None], key[None])[0]
-    expected = reference.multi_head_attention_without(
-        removed,
-        query.numpy(),
-        key.numpy(),
-        key.numpy(),
-        *by_head(attention),
-        attention.output_projection.weight.T.detach().numpy(),
-    )
+    w_query, w_key, w_value = by_head(attention)
+    found_nothing = [0 * w if i in removed else w for i, w in enumerate(w_value)]
+    w_output = attention.output_projection.weight.T.detach().numpy()
+    rows = query.numpy(), key.numpy(), key.numpy()
+    expected = reference.multi_head_attention(*rows, w_query, w_key, found_nothing, w_output)
     np.testing.assert_allclose(found.detach(), expected, rtol=1e-12, atol=1e-12)
 
 

@@ -22,19 +22,6 @@ def test_each_cached_step_gives_the_last_logits_of_the_whole_decoder(changes):
 
 
 @torch.no_grad()
-def test_sentences_may_leave_a_cache():
-    m = model().eval()
-    target_input = torch.randint(3, 11, (3, 4))
-    expected = m.decode(target_input, m.encode(SOURCE), SOURCE)
-    cache = start_decoding(m, SOURCE, limit=4)
-    cache.next_logits(target_input[:, :1])
-    stay = torch.tensor([True, False, True])
-    cache.keep(stay)
-    logits = cache.next_logits(target_input[stay, 1:2])
-    torch.testing.assert_close(logits[:, 0], expected[stay, 1])
-
-
-@torch.no_grad()
 def test_the_room_grows_with_the_sentence():
     m = model().eval()
     target_input = torch.randint(3, 11, (3, 40))

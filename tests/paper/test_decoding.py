@@ -3,13 +3,11 @@ import inspect
 import numpy as np
 import pytest
 import torch
-from tiny_models import SOURCE, TINY, VARIANTS, model
+from tiny_models import ATTENTIONS, SOURCE, TINY, VARIANTS, model
 
 from transformer_lib import beam_search, greedy_decode, record_attention, reference
 from transformer_lib.cache import DecoderCache, start_decoding
 from transformer_lib.decoding import beam_hypotheses, hypothesis_attention, length_penalty
-
-ROLES = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
 
 
 def likely_to_end(m):
@@ -185,7 +183,7 @@ def test_the_attention_of_a_hypothesis_is_that_of_the_steps_that_made_it():
             steps.append({name: weight.clone() for name, weight in weights.items()})
     found = hypothesis_attention(m.train(), source, torch.tensor([6, 3, 2]))  # as greedy decoding gives them
     assert m.training
-    assert set(found) == {f"{name[0]}.{i}.{name[1]}" for i in (0, 1) for name in ROLES}
+    assert set(found) == set(ATTENTIONS)
     for i, step in enumerate(steps):
         for layer in (0, 1):
             own, cross = (found[f"decoder.{layer}.{role}"] for role in ("self", "cross"))

@@ -41,18 +41,6 @@ def test_the_product_with_the_root_has_components_of_size_one():
     assert TokenEmbedding(300, 256)(torch.arange(300)[None]).std().item() == pytest.approx(1, rel=0.02)
 
 
-@pytest.mark.paper("embed")
-def test_one_matrix_serves_three_places_and_gets_the_gradient_of_each():
-    model = Transformer(TINY)
-    tables = [name for name, p in model.named_parameters() if 17 in p.shape]
-    assert tables == ["embedding.weight"]
-    source, target_input = torch.tensor([[3, 4]]), torch.tensor([[1, 5]])
-    model(source, target_input)[0, :, 6].sum().backward()
-    gradient = model.embedding.weight.grad
-    touched = {row for row in range(17) if gradient[row].abs().sum() > 0}
-    assert touched == {3, 4, 1, 5, 6}  # source, target input, output
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("source", "target_input", "message"),

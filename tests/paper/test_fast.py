@@ -4,21 +4,16 @@ import inspect
 import math
 
 import pytest
+import tiny_models
 import torch
 import torch.nn.functional as F
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, fast, label_smoothing
+from transformer_lib import MultiHeadAttention, fast, label_smoothing
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
 
 TARGET = torch.tensor([[4, 7, 2, 0], [9, 2, 0, 0]])  # 0 is padding
-
-
-def small(**changes):
-    return Transformer(
-        TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5, **changes)
-    )
 
 
 @pytest.mark.parametrize("epsilon_ls", [0.0, 0.1, 0.6])
@@ -48,7 +43,7 @@ def test_the_fast_losses_stay_finite_where_the_plain_ones_do(extreme):
 def test_training_takes_the_fast_forms_and_leaves_the_model_and_the_random_numbers_as_they_were(monkeypatch):
     used, apply = [], fast.SmoothedCrossEntropy.apply
     monkeypatch.setattr(fast.SmoothedCrossEntropy, "apply", lambda *given: used.append(1) or apply(*given))
-    model, config = small(p_drop=0.5), TrainingConfig(num_steps=1, warmup_steps=1)
+    model, config = tiny_models.model(p_drop=0.5), TrainingConfig(num_steps=1, warmup_steps=1)
     parts, before = dict(model.named_modules()), torch.get_rng_state()
     list(train(model, adam(model, config), [make_batch([([3, 4], [5, 6])])], config))
     assert used == [1]

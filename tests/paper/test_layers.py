@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from transformer_lib import FeedForward, TransformerConfig, reference
-from transformer_lib.layers import AddAndNorm, DecoderLayer, EncoderLayer
+from transformer_lib.layers import AddAndNorm
 
 D_MODEL, D_FF = 14, 23
 CONFIG = TransformerConfig(vocabulary_size=5, d_model=D_MODEL, d_ff=D_FF, num_heads=2, d_k=7, d_v=7, p_drop=0.0)
@@ -73,48 +73,3 @@ def test_dropout_acts_on_the_sublayer_and_not_on_the_residual(norm_order):
     change = layer(x, torch.ones_like) - x  # 0 where dropped, 1 / (1 - 0.5) = 2 elsewhere
     assert set(change.round(decimals=4).unique().tolist()) == {0.0, 2.0}
     assert torch.equal(layer.eval()(x, torch.ones_like) - x, (x + 1) - x)
-
-
-@pytest.mark.paper("three-uses")
-@pytest.mark.parametrize("norm_first", [False, True])
-def test_the_layers_equal_pytorchs_with_copied_weights(norm_first):
-    c = config(norm_order="pre" if norm_first else "post", attention_bias=True)
-    options = {"dim_feedforward": D_FF, "dropout": 0.0, "batch_first": True, "norm_first": norm_first}
-    states, memory = torch.randn(2, 5, D_MODEL).double(), torch.randn(2, 3, D_MODEL).double()
-    source_mask = torch.tensor([[True, True, True], [True, True, False]])[:, None, None, :]
-    target_mask = torch.ones(5, 5, dtype=torch.bool).tril()
-
-    decoder, peer = DecoderLayer(c).double(), nn.TransformerDecoderLayer(D_MODEL, 2, **options).double()
-    attentions = [(decoder.self_attention, peer.self_attn), (decoder.cross_attention, peer.multihead_attn)]
-    norms = [
-        (decoder.self_attention_norm, peer.norm1),
-        (decoder.cross_attention_norm, peer.norm2),
-        (decoder.feed_forward_norm, peer.norm3),
-    ]
-    copy_weights(attentions, norms, decoder, peer)
-    expected = peer(states, memory, tgt_mask=~target_mask, memory_key_padding_mask=~source_mask[:, 0, 0])
-    torch.testing.assert_close(decoder(states, memory, target_mask, source_mask), expected)
-
-    encoder, peer = EncoderLayer(c).double(), nn.TransformerEncoderLayer(D_MODEL, 2, **options).double()
-    norms = [(encoder.self_attention_norm, peer.norm1), (encoder.feed_forward_norm, peer.norm2)]
-    copy_weights([(encoder.self_attention, peer.self_attn)], norms, encoder, peer)
-    expected = peer(memory, src_key_padding_mask=~source_mask[:, 0, 0])
-    real = source_mask[:, 0, 0]
-    torch.testing.assert_close(encoder(memory, source_mask)[real], expected[real])
-
-
-def copy_weights(attentions, norms, ours, peer):
-    with torch.no_grad():
-        for a, b in attentions:
-            projections = (a.query_projection, a.key_projection, a.value_projection)
-            for p in (*projections, a.output_projection):
-                p.bias.normal_()
-            b.in_proj_weight.copy_(torch.cat([p.weight for p in projections]))
-            b.in_proj_bias.copy_(torch.cat([p.bias for p in projections]))
-            b.out_proj.load_state_dict(a.output_projection.state_dict())
-        for a, b in norms:
-            a.norm.weight.normal_()
-            a.norm.bias.normal_()
-            b.load_state_dict(a.norm.state_dict())
-        peer.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
-        peer.linear2.load_state_dict(ours.feed_forward.outer.state_dict())

@@ -2,17 +2,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from tiny_models import random_mask
 
 from transformer_lib import MultiHeadAttention, reference
 from transformer_lib.fast import watch_attention
 
 DOUBLE = {"rtol": 1e-12, "atol": 1e-12}
-
-
-def random_mask(*shape):
-    mask = torch.rand(*shape) < 0.6
-    mask[..., 0] = True
-    return mask
 
 
 def layer_and_inputs(d_model=13, num_heads=3, d_k=5, d_v=7, bias=False):

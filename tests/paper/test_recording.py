@@ -5,21 +5,21 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import tiny_models
 import torch
+from tiny_models import ATTENTIONS
 from torch import nn
 
-from transformer_lib import MultiHeadAttention, Transformer, TransformerConfig, greedy_decode, record_attention
+from transformer_lib import MultiHeadAttention, greedy_decode, record_attention
 from transformer_lib.attention import AdditiveAttention
 from transformer_lib.fast import watcher
 from transformer_run.translator import Translator, pretrained_names
 
-TINY = TransformerConfig(vocabulary_size=11, num_layers=2, d_model=8, d_ff=13, num_heads=2, d_k=3, d_v=5)
 SOURCE, TARGET_INPUT = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([[1, 6, 7, 8], [1, 8, 9, 0]])
 
 
 def model():
-    torch.manual_seed(0)
-    return Transformer(TINY).eval()
+    return tiny_models.model(num_layers=2).eval()
 
 
 def recorded(m):
@@ -73,13 +73,6 @@ class Inherited(MultiHeadAttention):
         return 2 * super().attend(*given)
 
 
-ALL = [
-    f"{stack}.{i}.{role}"
-    for i in (0, 1)
-    for stack, role in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
-]
-
-
 def with_attention(kind, names):
     m = model()
     for name in names:
@@ -88,12 +81,14 @@ def with_attention(kind, names):
     return m
 
 
-@pytest.mark.parametrize("names", [ALL, ALL[:1], ALL[2:3], ["encoder.0.self", "encoder.1.self"]], ids=len)
+@pytest.mark.parametrize(
+    "names", [ATTENTIONS, ATTENTIONS[:1], ATTENTIONS[2:3], ["encoder.0.self", "encoder.1.self"]], ids=len
+)
 def test_an_attention_that_tells_no_weights_is_named(names):
     m = with_attention(Silent, names)
     with pytest.raises(ValueError, match="own") as error, record_attention(m):
         m(SOURCE, TARGET_INPUT)
-    assert [name for name in ALL if name in str(error.value)] == names
+    assert [name for name in ATTENTIONS if name in str(error.value)] == names
     assert not any(part._forward_hooks for part in m.modules())
     with pytest.raises(ValueError, match=names[0]), record_attention(m):
         greedy_decode(m, SOURCE, 3)
@@ -101,11 +96,11 @@ def test_an_attention_that_tells_no_weights_is_named(names):
 
 @pytest.mark.parametrize("kind", [Telling, Inherited])
 def test_an_attention_that_tells_its_weights_is_recorded(kind):
-    assert set(recorded(with_attention(kind, ALL))) == set(ALL)
+    assert set(recorded(with_attention(kind, ATTENTIONS))) == set(ATTENTIONS)
 
 
 def test_what_did_not_run_need_not_tell():
-    m = with_attention(Silent, [name for name in ALL if "decoder" in name])
+    m = with_attention(Silent, [name for name in ATTENTIONS if "decoder" in name])
     with record_attention(m) as weights:
         m.encode(SOURCE)
     assert set(weights) == {"encoder.0.self", "encoder.1.self"}
@@ -114,7 +109,7 @@ def test_what_did_not_run_need_not_tell():
 
 
 def test_what_runs_in_another_thread_need_not_tell():
-    m = with_attention(Silent, ALL)
+    m = with_attention(Silent, ATTENTIONS)
     with record_attention(m) as weights, ThreadPoolExecutor(1) as pool:
         pool.submit(m, SOURCE, TARGET_INPUT).result()
     assert not weights

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from tiny_models import ATTENTIONS
 from torch import nn
 
 from transformer_lib import (
@@ -54,6 +55,8 @@ def test_the_whole_model_equals_the_loops(changes):
 @pytest.mark.parametrize("norm_order", ["post", "pre"])
 def test_the_stacks_equal_pytorchs_transformer_with_copied_weights(norm_order):
     m = model(num_heads=2, d_k=5, d_v=5, attention_bias=True, norm_order=norm_order)
+    for p in m.parameters():  # gains and biases too
+        p.data += 0.1 * torch.randn_like(p)
     peer = nn.Transformer(
         10, 2, 2, 2, dim_feedforward=23, dropout=0.0, batch_first=True, norm_first=norm_order == "pre"
     ).double()
@@ -131,9 +134,7 @@ def test_recorded_weights_have_every_layer_and_head_and_add_up_to_one():
     expected = m(SOURCE, TARGET_INPUT)
     with record_attention(m) as weights:
         torch.testing.assert_close(m(SOURCE, TARGET_INPUT), expected)  # recording does not change the function
-    assert set(weights) == {
-        f"{k}.{i}.{r}" for i in (0, 1) for k, r in (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
-    }
+    assert set(weights) == set(ATTENTIONS)
     assert weights["encoder.0.self"].shape == (2, 3, 5, 5)
     assert weights["decoder.1.self"].shape == (2, 3, 4, 4)
     assert weights["decoder.1.cross"].shape == (2, 3, 4, 5)

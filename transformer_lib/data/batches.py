@@ -3,7 +3,7 @@
 import random
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -31,10 +31,8 @@ class Batch:
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        source, target_input, target_output = (
-            array.to(device, non_blocking=True) for array in (self.source, self.target_input, self.target_output)
-        )
-        return Batch(source, target_input, target_output, self.target_tokens, self.special_ids)
+        arrays = {name: array for name, array in vars(self).items() if isinstance(array, Tensor)}
+        return replace(self, **{name: array.to(device, non_blocking=True) for name, array in arrays.items()})
 
 
 def pad_rows(rows: Sequence[Ids], pad_id: int) -> Tensor:

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, get_args
 
 from .normalization import normalized
 
@@ -19,42 +19,6 @@ LEAST_COUNT = 2
 USUAL_SIZE = 8000  # of a vocabulary of subwords; texts that give fewer have a smaller one
 WORD_START, STAND_IN = "▁", "\ufdd0"  # the mark of a space; what stands for a ▁ of the text itself, and is no character
 MOST_WARNINGS = 10
-
-
-@runtime_checkable
-class Tokenizer(Protocol):
-    """What the rest of the library asks of a tokenizer."""
-
-    lowercase: bool  # whether its output has lost its capitals
-    bleu_tokenization: str  # what sacreBLEU must still do to its output: "13a", or "none" if it is words already
-
-    def __len__(self) -> int:
-        """Size of the vocabulary."""
-        ...
-
-    def encode(self, text: str) -> list[int]:
-        """Ids of the tokens, without `<bos>` and `<eos>`."""
-        ...
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The sentence up to `<eos>`, without `<pad>` and `<bos>`."""
-        ...
-
-    def tokens(self, ids: Sequence[int]) -> list[str]:
-        """The written form of each id, one for one: labels for a picture."""
-        ...
-
-    def normalize(self, text: str) -> str:
-        """The text as a perfect `decode` would write it: what a hypothesis is compared with."""
-        ...
-
-    def unseen(self, text: str) -> list[str]:
-        """What of the text the vocabulary does not have, and `encode` reads as `<unk>`: characters, or words."""
-        ...
-
-    def to_json(self) -> dict[str, Any]:
-        """What `load_tokenizer` needs to make this tokenizer again."""
-        ...
 
 
 class Vocabulary:
@@ -85,7 +49,7 @@ class WordTokenizer:
         lowercase: whether words lose their capitals.
     """
 
-    bleu_tokenization = "none"
+    bleu_tokenization = "none"  # what sacreBLEU must still do to the output: nothing, it is words already
 
     def __init__(self, vocabulary: Vocabulary, language: str | None = None, lowercase: bool = False):
         self.vocabulary, self.language, self.lowercase = vocabulary, language, lowercase
@@ -116,15 +80,15 @@ class WordTokenizer:
         return [self.vocabulary.tokens[i] for i in ids]
 
     def normalize(self, text: str) -> str:
-        """The text's words, joined by spaces."""
+        """The text's words, joined by spaces: what a perfect `decode` would write."""
         return " ".join(self._split(text))
 
     def unseen(self, text: str) -> list[str]:
-        """The words that the vocabulary does not have."""
+        """The words that the vocabulary does not have, and `encode` reads as `<unk>`."""
         return [word for word in dict.fromkeys(self._split(text)) if word not in self.vocabulary.ids]
 
     def to_json(self) -> dict[str, Any]:
-        """Settings and vocabulary."""
+        """Settings and vocabulary, for `load_tokenizer`."""
         return {
             "kind": "words",
             "language": self.language,
@@ -196,17 +160,20 @@ class SubwordTokenizer:
         return [self._model.id_to_token(i) for i in ids]
 
     def normalize(self, text: str) -> str:
-        """The text, normalized."""
+        """The text, normalized: what a perfect `decode` would write."""
         return normalized(text)
 
     def unseen(self, text: str) -> list[str]:
-        """The characters that the vocabulary does not have."""
+        """The characters that the vocabulary does not have, and `encode` reads as `<unk>`."""
         signs = dict.fromkeys(_marked(text).replace(" ", ""))
         return [sign.replace(STAND_IN, WORD_START) for sign in signs if self._model.token_to_id(sign) is None]
 
     def to_json(self) -> dict[str, Any]:
-        """The library's own JSON."""
+        """The JSON of `tokenizers`, for `load_tokenizer`."""
         return {"kind": "bpe", "model": json.loads(self._model.to_str())}
+
+
+Tokenizer = WordTokenizer | SubwordTokenizer
 
 
 def train_tokenizer(kind: str, texts: Iterable[str], language: str | None, vocabulary_size: int | None) -> Tokenizer:
@@ -246,7 +213,7 @@ def load_tokenizer(saved: dict[str, Any]) -> Tokenizer:
 def word_splitter(language: str | None, lowercase: bool) -> Callable[[str], list[str]]:
     """A function from a text to its words, normalized; it can be pickled."""
     if language is None:
-        return partial(_split_at_spaces, lowercase)
+        return partial(_words, None, lowercase)
     try:
         import spacy
     except ImportError as error:
@@ -257,19 +224,12 @@ def word_splitter(language: str | None, lowercase: bool) -> Callable[[str], list
         raise ValueError(
             f"spaCy cannot split words of the language {language!r}; take the tokenizer bpe or space: {error}"
         ) from error
-    return partial(_split_by_rules, rules, lowercase)
+    return partial(_words, rules, lowercase)
 
 
-def _plain(text: str, lowercase: bool) -> str:
-    return normalized(text).lower() if lowercase else normalized(text)
-
-
-def _split_at_spaces(lowercase: bool, text: str) -> list[str]:
-    return _plain(text, lowercase).split()
-
-
-def _split_by_rules(rules: Callable[[str], Iterable[Any]], lowercase: bool, text: str) -> list[str]:
-    return [token.text for token in rules(_plain(text, lowercase)) if not token.is_space]
+def _words(rules: Callable[[str], Iterable[Any]] | None, lowercase: bool, text: str) -> list[str]:
+    text = normalized(text).lower() if lowercase else normalized(text)
+    return text.split() if rules is None else [token.text for token in rules(text) if not token.is_space]
 
 
 def warned_of_unseen(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[str]:

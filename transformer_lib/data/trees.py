@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 WORD = "XX"  # stands for each word: the parser need not repeat what it read
 
@@ -85,28 +85,12 @@ def tree_from(tokens: Iterable[str], words: Iterable[str]) -> Tree:
     """The tree that these tokens describe, over these words. The inverse of linearize; every part of speech is XX.
 
     Raises:
-        ValueError: tokens that are no tree, or another number of words.
+        ValueError: tokens that are no tree, another number of words, or none.
     """
-    remaining, open_trees = list(words), [Tree("", ())]
-    for place, token in enumerate(tokens):
-        if token.startswith("("):
-            open_trees.append(Tree(token[1:], ()))
-            continue
-        if token == WORD and remaining:
-            part = Tree(WORD, (remaining.pop(0),))
-        elif token == WORD:
-            raise ValueError(f"tokens[{place}] is one more {WORD} than there are words")
-        elif len(open_trees) > 1 and token == f"){open_trees[-1].label}" and open_trees[-1].parts:
-            part = open_trees.pop()
-        else:
-            raise ValueError(f"tokens[{place}] = {token!r} does not close ({open_trees[-1].label}")
-        open_trees[-1] = Tree(open_trees[-1].label, (*open_trees[-1].parts, part))
-    outermost = open_trees[0].parts
-    if len(open_trees) > 1 or len(outermost) != 1:
-        raise ValueError(f"{len(open_trees) - 1} brackets are open after {len(outermost)} trees; give one whole tree")
-    if remaining:
-        raise ValueError(f"{len(remaining)} words have no {WORD}")
-    return cast(Tree, outermost[0])
+    tree, faults = _mended(tokens, words)
+    if faults:
+        raise ValueError(faults[0])
+    return tree
 
 
 def mended_tree(tokens: Iterable[str], words: Iterable[str]) -> tuple[Tree, int]:
@@ -119,38 +103,46 @@ def mended_tree(tokens: Iterable[str], words: Iterable[str]) -> tuple[Tree, int]
     Raises:
         ValueError: no words: a tree needs one.
     """
-    remaining, open_trees, repairs = list(words), [("", [])], 0
+    tree, faults = _mended(tokens, words)
+    return tree, len(faults)
+
+
+def _mended(tokens: Iterable[str], words: Iterable[str]) -> tuple[Tree, list[str]]:
+    # The nearest tree, and what each of the repairs was made for.
+    remaining, open_trees, faults = list(words), [("", [])], []
     if not remaining:
         raise ValueError("words is empty: a tree has one word at least")
-
-    def close() -> None:
-        label, parts = open_trees.pop()
-        if parts:
-            open_trees[-1][1].append(Tree(label, tuple(parts)))
-
-    for token in tokens:
-        labels = [label for label, _ in open_trees[1:]]
+    for place, token in enumerate(tokens):
+        problem = f"tokens[{place}] = {token!r} does not close ({open_trees[-1][0]}"
         if token.startswith("("):
             open_trees.append((token[1:], []))
         elif token == WORD and remaining:
             open_trees[-1][1].append(Tree(WORD, (remaining.pop(0),)))
-        elif token.startswith(")") and token[1:] in labels:
-            while True:
-                wanted = open_trees[-1][0] == token[1:]
-                repairs += not wanted or not open_trees[-1][1]
-                close()
-                if wanted:
-                    break
+        elif token == WORD:
+            faults.append(f"tokens[{place}] is one more {WORD} than there are words")
+        elif token.startswith(")") and token[1:] in [label for label, _ in open_trees[1:]]:
+            closed = None
+            while closed != token[1:]:
+                closed, has_words = _close(open_trees)
+                if closed != token[1:] or not has_words:
+                    faults.append(problem)
         else:
-            repairs += 1
-    repairs += len(remaining) + len(open_trees) - 1
+            faults.append(problem)
+    problem = f"{len(open_trees) - 1} brackets are open after {len(open_trees[0][1])} trees; give one whole tree"
+    faults += [problem] * (len(open_trees) - 1) + [f"{len(remaining)} words have no {WORD}"] * len(remaining)
     open_trees[-1][1].extend(Tree(WORD, (word,)) for word in remaining)
     while len(open_trees) > 1:
-        close()
+        _close(open_trees)
     parts = open_trees[0][1]
-    if len(parts) == 1:
-        return parts[0], repairs
-    return Tree("S", tuple(parts)), repairs + 1
+    return (parts[0], faults) if len(parts) == 1 else (Tree("S", tuple(parts)), [*faults, problem])
+
+
+def _close(open_trees: list[tuple[str, list[Tree]]]) -> tuple[str, bool]:
+    # The label of the innermost open bracket, and whether it has words; without any it is left out.
+    label, parts = open_trees.pop()
+    if parts:
+        open_trees[-1][1].append(Tree(label, tuple(parts)))
+    return label, bool(parts)
 
 
 def brackets(tree: Tree) -> Counter[tuple[str, int, int]]:

@@ -7,7 +7,7 @@ a chapter stands in the file of that chapter's name. Where a function and a file
 
 from .attention import attention
 from .attention_as_lookup import additive_attention, softmax
-from .attention_maps import crossed_pairs, keys_looked_at, multi_head_attention_without, share_of_weight
+from .attention_maps import crossed_pairs, keys_looked_at, share_of_weight
 from .decoding import beam_search, every_sentence, greedy_search, length_penalty
 from .embeddings import embedding, logits
 from .encoder_decoder import transformer
@@ -27,5 +27,5 @@ from .sequence_to_sequence import recurrent_states
 from .since_then import rotate
 from .text_to_tensors import byte_pair_merges, byte_pair_pieces, join, padded_batch
 from .training import adam_step
-from .variations import maximum_path_length, restricted_attention, steps_to_reach
+from .variations import maximum_path_length, steps_to_reach
 from .your_own_corpus import faults_of_pairs, letters_of, words_of

@@ -2,28 +2,6 @@
 
 import math
 
-import numpy as np
-
-from .attention import attention
-
-
-def multi_head_attention_without(
-    removed,
-    query,
-    key,
-    value,
-    w_query,
-    w_key,
-    w_value,
-    w_output,
-):
-    """Multi-head attention in which the heads with these numbers find nothing."""
-    heads = []
-    for i in range(len(w_query)):
-        output, _ = attention(query @ w_query[i], key @ w_key[i], value @ w_value[i])
-        heads.append(np.zeros_like(output) if i in removed else output)
-    return np.concatenate(heads, axis=1) @ w_output
-
 
 def share_of_weight(weights, key_of_query, causal=False):
     """What a head gives to one key of each query, and what even weights would.

@@ -29,7 +29,6 @@ LIBRARY = {
         "transformer_lib.scaled_dot_product_attention",
         "transformer_lib.reference.attention",
         "transformer_lib.reference.self_attention",
-        "transformer_lib.reference.restricted_attention",
     ),
     "torch.nn.functional.layer_norm": ("transformer_lib.reference.layer_norm",),
     "torch.nn.functional.cross_entropy": (
