@@ -3,7 +3,7 @@
 import pytest
 from command_line import SMALL, run, two_files, written
 
-from transformer_run.languages import check_languages, named_language
+from transformer_run.settings import check_languages, named_language
 
 PAIRS = [("forty seven", "sieben und vierzig"), ("six", "sechs"), ("five", "fünf"), ("two", "zwei")]
 BASE = "number_words_en_de"  # from en to de

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from transformer_run.metrics import Metrics
+from transformer_run.training_run import Metrics
 
 
 @pytest.mark.parametrize("left", [b'{"step_num": 3, "loss', b"\x00\x00\x00\n", b"[3]\n", b"\n", b"{}\n"])

@@ -11,14 +11,15 @@ import torch
 
 from transformer_lib import TrainingConfig
 from transformer_run import Translator, training_run
-from transformer_run.distributed import Processes
+from transformer_run.checkpoints import only_writer
 from transformer_run.settings import RunConfig
-from transformer_run.training_run import Run, only_writer
+from transformer_run.training_run import Run
+from transformer_run.update import Processes
 
 HOLDER = """
 import sys
 from pathlib import Path
-from transformer_run.training_run import only_writer
+from transformer_run.checkpoints import only_writer
 with only_writer(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

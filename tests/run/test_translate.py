@@ -123,7 +123,7 @@ def test_a_file_that_is_not_whole_is_not_there(source, tmp_path, capsys, monkeyp
     ("options", "named"),
     [
         (["--n-best", 2], "--beam-size"),
-        (["--n-best", 0], "--n-best"),
+        (["--n-best", 0], "n_best"),
         (["--scores", "--engine", "ctranslate2"], "--engine"),
         (["--output", "nowhere/out"], "nowhere"),
         (["--input", "nowhere"], "nowhere"),
