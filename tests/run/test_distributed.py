@@ -167,11 +167,12 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_rank_alone_reads_the_texts_and_the_others_take_what_it_has(tmp_path, monkeypatch):
+def test_the_first_rank_alone_reads_the_texts_and_chooses_and_the_others_take_what_it_has(tmp_path, monkeypatch):
     model = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_k": 8, "d_v": 8}
-    config, ranks, said = RunConfig(source="en", target="de", model=model), [], []
+    config, called, said = RunConfig(source="en", target="de", model=model, precision="auto"), [], []
     read = training_run.read_corpus
-    monkeypatch.setattr(training_run, "read_corpus", lambda config: ranks.append(processes().rank) or read(config))
+    monkeypatch.setattr(training_run, "read_corpus", lambda config: called.append("read") or read(config))
+    monkeypatch.setattr(training_run, "chosen_precision", lambda *_: called.append("precision") or "bf16")
     monkeypatch.setattr(training_run, "broadcast", lambda begun, _: said.append(copy.deepcopy(begun)) or begun)
     first = training_run.Run(tmp_path, config, "cpu", resume=False)
     monkeypatch.setattr(training_run, "broadcast", lambda *_: said[0])
@@ -179,7 +180,8 @@ def test_the_first_rank_alone_reads_the_texts_and_the_others_take_what_it_has(tm
     before = files_of(tmp_path)
     other = training_run.Run(tmp_path, config, "cpu", resume=False)
     assert files_of(tmp_path) == before
-    assert ranks == [0]
+    assert called == ["precision", "read"]  # each once, by rank 0
+    assert RunConfig.read(tmp_path).precision == first.config.precision == other.config.precision == "bf16"
     assert list(other.train_ids) == list(first.train_ids)
     assert other.translator.source_tokenizer.to_json() == first.translator.source_tokenizer.to_json()
     assert equal(other.translator.model.state_dict(), first.translator.model.state_dict())
