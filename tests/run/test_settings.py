@@ -135,8 +135,6 @@ def test_a_resumed_run_keeps_its_training(name):
         ({"keep_last": 0}, "keep_last"),
         ({"patience": 0}, "patience"),
         ({"model": {"pad_id": 3}}, "pad_id"),
-        ({"model": {"num_head": 3}}, "num_head"),
-        ({"model": {"p_drop": 2.0}}, "p_drop"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):
