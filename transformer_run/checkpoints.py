@@ -1,4 +1,4 @@
-"""Checkpoints to continue from, the few that a run keeps, and how every file appears whole or not at all.
+"""Checkpoints to continue from, the few that a run keeps, its one writer, and files that appear whole or not at all.
 
 A checkpoint is one .safetensors file. Reading it runs no code.
 

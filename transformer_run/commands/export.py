@@ -4,7 +4,7 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from safetensors.torch import load_file
 
@@ -16,19 +16,11 @@ from ..translator import find_folder, model_file, pretrained_names
 from .evaluate import test_pairs
 from .translate import check_free, loaded
 
-
-class Format(NamedTuple):
-    """What `--to` says: what is written, and the packages that write it."""
-
-    what: str
-    packages: str
-
-
-FORMATS = {
-    "ctranslate2": Format("a folder for CTranslate2", "ctranslate2"),
-    "marian": Format("a folder that transformers loads as a MarianMTModel", "transformers"),
-    "onnx": Format("a folder for ONNX Runtime", "onnx onnxscript"),
-    "page": Format("a file that the book's page *Try it in the page* opens", "onnx onnxscript"),
+FORMATS = {  # by what `--to` says: what is written, and the packages that write it
+    "ctranslate2": ("a folder for CTranslate2", "ctranslate2"),
+    "marian": ("a folder that transformers loads as a MarianMTModel", "transformers"),
+    "onnx": ("a folder for ONNX Runtime", "onnx onnxscript"),
+    "page": ("a file that the book's page *Try it in the page* opens", "onnx onnxscript"),
 }
 
 
@@ -38,7 +30,7 @@ def add_export(commands: Any, common: argparse.ArgumentParser) -> None:
     parser = commands.add_parser("export", parents=[common], help=about, description=about)
     parser.add_argument("translator", type=Path, help=f"its folder, or one of {', '.join(pretrained_names())}")
     parser.add_argument("output", type=Path, help="what to write; nothing of this name may be there")
-    formats = "; ".join(f"{name}: {form.what}" for name, form in FORMATS.items())
+    formats = "; ".join(f"{name}: {what}" for name, (what, _) in FORMATS.items())
     parser.add_argument("--to", choices=FORMATS, required=True, help=formats)
     int8 = "with ctranslate2: matrices in 8 bits, as page has them; says what that does to BLEU on the pairs of --data"
     parser.add_argument("--int8", action="store_true", help=int8)
@@ -86,4 +78,4 @@ def _module(to: str) -> Any:
     try:
         return importlib.import_module(f"transformer_run.export.{to}")
     except ImportError as error:
-        raise ImportError(f"--to {to} needs more packages: pip install {FORMATS[to].packages} ({error})") from error
+        raise ImportError(f"--to {to} needs more packages: pip install {FORMATS[to][1]} ({error})") from error
