@@ -27,7 +27,7 @@ from .own_corpus import Corpus
 from .preparation import ENCODED, EncodedPairs, heads, lacking, prepare, read_corpus
 from .settings import RunConfig
 from .translator import Translator, progress_bar, run_checkpoints
-from .update import Update, broadcast, chosen_precision, processes
+from .update import Update, broadcast, chosen_precision, gradient_scaler, processes
 
 METRICS = "metrics.jsonl"  # a line of JSON for each step
 LARGE = 20_000_000  # parameters; a processor takes days to train as many
@@ -60,8 +60,8 @@ class Run:
         self.config, self.translator, newest = broadcast(begun, device)
         self.model = self.translator.model.to(device)
         self.optimizer = adam(self.model, self.config.training)
-        self.update = Update(self.model, self.config.precision, self.config.r_drop, self.config.compile)
-        self.steps_done = load_checkpoint(newest, self.model, self.optimizer, self.update.scaler) if newest else 0
+        self.scaler = gradient_scaler(self.config.precision, torch.device(device))
+        self.steps_done = load_checkpoint(newest, self.model, self.optimizer, self.scaler) if newest else 0
         self.train_ids = EncodedPairs(folder / ENCODED)
         self.saved = self.steps_done  # the step of the newest checkpoint
         self.notes += [] if pairs is None else self._described(pairs, is_new=not resume)
@@ -147,9 +147,11 @@ class Run:
         if broadcast(self._patience_is_over(), self.device):  # it was killed after it stopped early
             return
         batches = epochs(self.train_ids, self.model.config, training, done * training.accumulate)
-        for record in train(self.model, self.optimizer, batches, training, done, self.update):
+        # Of this call alone: what several processes share must be gone before their group is.
+        update = Update(self.model, config.precision, config.r_drop, config.compile, self.scaler)
+        for record in train(self.model, self.optimizer, batches, training, done, update):
             last = record.step_num == training.num_steps or time.monotonic() > stop_at
-            line = asdict(record) | {"overflows": self.update.overflows}
+            line = asdict(record) | {"overflows": update.overflows}
             due = last or record.step_num % config.validate_every == 0
             if self.is_first and due:
                 line["val_perplexity"] = self.validate(record)
@@ -184,7 +186,7 @@ class Run:
         """Write a checkpoint, and remove those that need not be kept. Raises as save_checkpoint does."""
         if self.is_first:
             path, translator = self.checkpoints.path(step_num), self.translator.described()
-            save_checkpoint(path, self.model, self.optimizer, step_num, val_perplexity, self.update.scaler, translator)
+            save_checkpoint(path, self.model, self.optimizer, step_num, val_perplexity, self.scaler, translator)
             self.checkpoints.remove_old()
             self.saved = step_num
 

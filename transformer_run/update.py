@@ -38,6 +38,7 @@ class Update:
             weights and sums stay in float32. "auto": what the device multiplies fast.
         r_drop: weight of the second term of R-Drop, a method of 2021; 0: the paper's loss.
         compile: whether torch.compile makes kernels for this model first; pays on a GPU.
+        scaler: of the loss in fp16, to be saved with the optimizer; None: a new one.
     """
 
     overflows = 0  # attempts of the last step in fp16 before the one that counted, at larger scales
@@ -48,12 +49,12 @@ class Update:
         precision: Precision = "fp32",
         r_drop: float = 0.0,
         compile: bool = False,
+        scaler: GradScaler | None = None,
     ):
         self.r_drop = r_drop
         self.device = next(model.parameters()).device
         self.precision: Precision = chosen_precision(precision, self.device)
-        # Of the loss in fp16, to be saved with the optimizer; in other precisions it does nothing.
-        self.scaler = GradScaler(self.device.type, enabled=self.precision == "fp16")
+        self.scaler = scaler or gradient_scaler(self.precision, self.device)
         self.replica = replica(model)
         self.forward = torch.compile(self.replica, dynamic=True) if compile else self.replica
 
@@ -164,6 +165,11 @@ def chosen_precision(precision: Precision, device: torch.device) -> Precision:
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """Inside the `with` block matrix products run in this precision; PyTorch chooses which operations follow."""
     return torch.autocast(device.type, FORMATS.get(precision, torch.bfloat16), enabled=precision in FORMATS)
+
+
+def gradient_scaler(precision: Precision, device: torch.device) -> GradScaler:
+    """PyTorch's own scaler of the loss: of fp16; in other precisions it does nothing."""
+    return GradScaler(device.type, enabled=precision == "fp16")
 
 
 class Processes(NamedTuple):
