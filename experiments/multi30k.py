@@ -34,8 +34,8 @@ from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
 from transformer_lib.decoding import Alpha
 from transformer_lib.evaluation import bleu
-from transformer_run.metrics import Metrics
 from transformer_run.settings import RunConfig, assignments
+from transformer_run.training_run import Metrics
 from transformer_run.translator import Translator
 from transformer_run.update import chosen_precision
 from workshop.lab.cost import training_flops

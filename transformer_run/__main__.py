@@ -1,4 +1,4 @@
-"""`python -m transformer_run train|translate|evaluate`."""
+"""`python -m transformer_run train|translate|evaluate|export`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Checkpoints to continue from, the few that a run keeps, and how every file appears whole or not at all.
+"""Checkpoints to continue from, the few that a run keeps, its one writer, and files that appear whole or not at all.
 
 A checkpoint is one .safetensors file. Reading it runs no code.
 
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
@@ -33,6 +34,7 @@ from transformer_lib.transformer import Transformer
 from transformer_lib.weight_files import Content, damaged, differing, header, is_safetensors, read_file
 
 PART = ".transformer_lib.part"  # the end of a name that nobody else gives to a folder: one left by a kill is deleted
+LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
 CHECKPOINTS = "checkpoints"  # a folder in that of a run
 # Which weights of a run are used: those of the lowest validation perplexity, the newest, or the mean of the newest few.
 WhichWeights = Literal["best", "latest", "average"]
@@ -62,6 +64,36 @@ def whole(path: Path) -> Iterator[Path]:
         raise OSError(f"{path} is not written: {error}; {remedy}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Inside the `with` block no other run writes into this folder; the hold ends with the process, however it ends.
+
+    Raises:
+        ValueError: another run holds it, or its lock is a link: taking it would empty the file behind it.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / LOCK).is_symlink():
+        raise ValueError(f"{folder / LOCK} is a link; delete it")
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        raise ValueError(f"another run writes into {folder}; wait until it ends, or name another folder") from None
+    try:
+        yield
+    finally:
+        is_refused = [path.name for path in folder.iterdir()] == [LOCK]  # before anything was written
+        if os.name == "nt":  # removes no open file
+            lock.release()
+        if is_refused:
+            (folder / LOCK).unlink()
+            with suppress(OSError):  # another run may have written into a folder above
+                for path in made:
+                    path.rmdir()
+        lock.release()
 
 
 def write_file(path: Path, content: str) -> None:

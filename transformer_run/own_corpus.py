@@ -122,6 +122,7 @@ class Corpus:
         self.mended = Counter(pairs.counts) if isinstance(pairs, Mended) else Counter[str]()
         self.numbers = [side for side, are_numbers in read.numbers.items() if are_numbers]
         faults = limits.faults(read) if limits else [""] * len(read.hashes)  # why a pair is not used; "" if it is
+        self.drawn = held_out is None
         if held_out is None:
             left = [i for i, fault in enumerate(faults) if not fault]
             drawn = set(random.Random(SPLIT_SEED).sample(left, min(MOST_HELD_OUT, -(-len(left) // SHARE))))
@@ -151,6 +152,14 @@ class Corpus:
 
     def __iter__(self) -> Iterator[Pair]:
         return itertools.compress(self._pairs, self._used)
+
+    def described(self) -> Iterator[str]:
+        """How many pairs there are, what was left out, and what is both trained and judged on."""
+        drawn = f" (one in {SHARE}, at most {MOST_HELD_OUT:,}, drawn with seed {SPLIT_SEED})" if self.drawn else ""
+        yield f"{len(self):,} pairs to train on, {len(self.held_out):,} for validation{self.report()}{drawn}"
+        if self.shared:
+            shared = f"{self.shared:,} of the validation pairs are also trained on"
+            yield f"{shared}, and are no test of what was learned; add --clean to leave them out of training"
 
     def report(self) -> str:
         """What was left out, by reason, mended and half shared: "; left out: 3 empty, 1 too long"; or nothing."""

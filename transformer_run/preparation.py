@@ -8,6 +8,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from io import BufferedWriter
 from pathlib import Path
@@ -24,7 +25,7 @@ from transformer_lib.transformer import Transformer
 
 from .checkpoints import whole
 from .own_corpus import Corpus, Limits, Sides
-from .settings import RunConfig
+from .settings import RUN_CONFIG, RunConfig
 from .translator import Translator, progress_bar
 
 ENCODED, SEAL = "encoded", "sha256"  # in the folder of a run: the ids of its training pairs; and their digest
@@ -78,6 +79,28 @@ def new_translator(config: RunConfig, pairs: Corpus) -> Translator:
         raise ValueError(f"{' and '.join(config.data)}: {error}") from error
     model = Transformer(config.model_config(len(tokenizers[1]), **sizes))
     return Translator(model, tokenizers[0], tokenizers[1], config.source, config.target)
+
+
+def prepare(folder: Path, config: RunConfig, pairs: Corpus, newest: Path | None) -> tuple[Translator, list]:
+    """Write the run's settings and encoded pairs; returns the translator that it begins with and the ids to validate.
+
+    Args:
+        newest: the checkpoint that a resumed run goes on from.
+
+    Raises:
+        ValueError: the checkpoint is of another run, or what encode_once and check_token_counts raise.
+    """
+    base = newest or config.begun_from
+    translator = Translator.load(base) if base else new_translator(config, pairs)
+    is_own = all(getattr(translator.model.config, name) == value for name, value in config.model.items())
+    if not is_own or (translator.source, translator.target) != (config.source, config.target):
+        raise ValueError(f"{base} is of another run than {folder / RUN_CONFIG}; take it away")
+    replace(config, digest=pairs.digest).write(folder)
+    val_ids, limit = translator.encode(pairs.held_out), config.training.batch_tokens
+    train_ids = encode_once(folder, translator, pairs)
+    check_token_counts("training", pairs, train_ids, translator.model.config, limit)
+    check_token_counts("validation", pairs.held_out, val_ids, translator.model.config, limit)
+    return translator, val_ids
 
 
 class EncodedPairs(Sequence[tuple[Ids, Ids]]):

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,13 @@ from transformer_lib.weight_files import check_regular, parsed
 from .checkpoints import write_file
 from .update import Precision
 
+DATA = "two text files, line by line translations, source first; or one with a tab between the sides; plain or gzip, "
+DATA += f"UTF-8; or one of {', '.join(CORPORA)}"  # what --data takes
+SEVERAL: dict[str, Any] = {"nargs": "+", "metavar": "FILE"}
 FOLDER_FIRST = "The run's folder stands before --data"
 RUN_CONFIG = "training.json"  # in the folder of a run
 FORMAT = 3  # of that file; a change that older readers cannot follow raises it
+CODE = re.compile(r"[a-z]{2}([-_]([a-z]{2}|[a-z]{4}|\d{3}))*", re.IGNORECASE)  # with a region or a script: pt_BR
 FIXED_BY_TOKENIZER = {"vocabulary_size", "source_vocabulary_size", "pad_id", "bos_id", "eos_id"}
 MODELS = {  # by name: fields of TransformerConfig
     "base": {},
@@ -87,13 +92,6 @@ class RunConfig:
         if fixed := FIXED_BY_TOKENIZER & self.model.keys():
             raise ValueError(f"{', '.join(sorted(fixed))}: fixed by the tokenizer and --vocabulary-size; leave it out")
         self.model_config(self.vocabulary_size or USUAL_SIZE)
-
-    @classmethod
-    def fine_tuning(cls, begun_from: str, model: Mapping[str, Any], source: str, target: str, data: Any) -> "RunConfig":
-        """The settings of a run that goes on with a finished translator's model."""
-        model = {name: value for name, value in model.items() if name not in FIXED_BY_TOKENIZER}
-        direction = {"source": source, "target": target, "data": data}
-        return cls(begun_from=begun_from, model=model, training=FINE_TUNING, **WATCHED, **direction)
 
     def model_config(self, vocabulary_size: int, **sizes: Any) -> TransformerConfig:
         """The model's configuration, for a vocabulary of this size."""
@@ -211,3 +209,29 @@ def existing_files(files: Sequence[str]) -> list[str]:
         if not Path(file).is_file():
             raise ValueError(f"{file} is no regular file, and a corpus is read several times; write it to a file")
     return [str(Path(file).absolute()) for file in files]  # a run may be resumed from another folder
+
+
+def named_language(file: str | Path, known: Container[str] = ()) -> str:
+    """What a file's ending names: a code of two letters, as it stands or with a region, or one of `known`; else ""."""
+    ending = Path(str(file).removesuffix(".gz")).suffix.removeprefix(".")
+    return ending if ending in known or CODE.fullmatch(ending) else ""
+
+
+def check_languages(files: Sequence[str | Path], source: str, target: str) -> None:
+    """Raise ValueError for two files whose endings name other languages, or these two in the other order.
+
+    A table in one file says nothing, nor does an ending that names no language, or a code beside a name such as German.
+    """
+    if len(files) != 2:
+        return
+    for file, own, other in zip(files, (source, target), (target, source), strict=True):
+        said = named_language(file, (source, target))
+        if said.lower() != own.lower() and (said == other or _are_two(said, own)):
+            remedy = f"name the file of {source} first, then that of {target}; or give the file another ending"
+            raise ValueError(f"{file} ends in {said}, and stands for {own} ({source} to {target}): {remedy}")
+
+
+def _are_two(said: str, own: str) -> bool:
+    """Whether two codes are of two languages; regions of one language are one."""
+    codes = [re.split("[-_]", code.lower())[0] for code in (said, own) if CODE.fullmatch(code)]
+    return len(codes) == 2 and codes[0] != codes[1]

@@ -1,5 +1,7 @@
 """A training run: a corpus becomes a translator in a folder, with its checkpoints and its metrics."""
 
+import io
+import json
 import math
 import os
 import shlex
@@ -7,38 +9,27 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from filelock import FileLock, Timeout
 
 from transformer_lib.data.batches import token_batches
 from transformer_lib.evaluation import perplexity
 from transformer_lib.training import DIVERGED, StepRecord, adam, epochs, seeded, train
 from transformer_lib.transformer import count_parameters
+from transformer_lib.weight_files import check_regular
 
-from .checkpoints import CHECKPOINTS, RunCheckpoints, load_checkpoint, save_checkpoint, step_of
-from .distributed import broadcast, processes
-from .metrics import Metrics
-from .own_corpus import MOST_HELD_OUT, SHARE, SPLIT_SEED, Corpus
-from .preparation import (
-    ENCODED,
-    EncodedPairs,
-    check_token_counts,
-    encode_once,
-    heads,
-    lacking,
-    new_translator,
-    read_corpus,
-)
-from .settings import RUN_CONFIG, RunConfig
-from .translator import MODEL, Translator, progress_bar, run_checkpoints
-from .update import Update, chosen_precision, gradient_scaler
+from .checkpoints import load_checkpoint, only_writer, save_checkpoint, step_of
+from .own_corpus import Corpus
+from .preparation import ENCODED, EncodedPairs, heads, lacking, prepare, read_corpus
+from .settings import RunConfig
+from .translator import Translator, progress_bar, run_checkpoints
+from .update import Update, broadcast, chosen_precision, gradient_scaler, processes
 
-LOCK = ".lock"  # a file in the folder of a run, held while the run writes there
+METRICS = "metrics.jsonl"  # a line of JSON for each step
 LARGE = 20_000_000  # parameters; a processor takes days to train as many
 
 
@@ -51,7 +42,7 @@ class Run:
     config: RunConfig
     translator: Translator
     val_ids: list[tuple[list[int], list[int]]]  # rank 0 alone has them
-    metrics: Metrics
+    metrics: "Metrics"
     interrupted: Callable[[], bool]  # whether Ctrl-C came
 
     def __init__(self, folder: Path, config: RunConfig, device: str, resume: bool):
@@ -84,12 +75,7 @@ class Run:
             if (done := step_of(newest)) > config.training.num_steps:
                 limit = f"num_steps = {config.training.num_steps}, but {self.folder} has {done} behind it"
                 raise ValueError(f"{limit}; give a larger one")
-        base = newest or config.begun_from
-        translator = Translator.load(base) if base else new_translator(config, pairs)
-        is_own = all(getattr(translator.model.config, name) == value for name, value in config.model.items())
-        if not is_own or (translator.source, translator.target) != (config.source, config.target):
-            raise ValueError(f"{base} is of another run than {self.folder / RUN_CONFIG}; take it away")
-        self.val_ids = self._write(config, translator, pairs)
+        translator, self.val_ids = prepare(self.folder, config, pairs, newest)
         return translator, newest
 
     @classmethod
@@ -161,6 +147,7 @@ class Run:
         if broadcast(self._patience_is_over(), self.device):  # it was killed after it stopped early
             return
         batches = epochs(self.train_ids, self.model.config, training, done * training.accumulate)
+        # Of this call alone: what several processes share must be gone before their group is.
         update = Update(self.model, config.precision, config.r_drop, config.compile, self.scaler)
         for record in train(self.model, self.optimizer, batches, training, done, update):
             last = record.step_num == training.num_steps or time.monotonic() > stop_at
@@ -227,23 +214,9 @@ class Run:
     def _patience_is_over(self) -> bool:
         return self.metrics.since_best >= (self.config.patience or math.inf)
 
-    def _write(self, config: RunConfig, translator: Translator, pairs: Corpus) -> list[tuple[list[int], list[int]]]:
-        """Write the run's settings and encoded pairs; returns the ids for validation."""
-        replace(config, digest=pairs.digest).write(self.folder)
-        val_ids, limit = translator.encode(pairs.held_out), config.training.batch_tokens
-        train_ids = encode_once(self.folder, translator, pairs)
-        check_token_counts("training", pairs, train_ids, translator.model.config, limit)
-        check_token_counts("validation", pairs.held_out, val_ids, translator.model.config, limit)
-        return val_ids
-
     def _described(self, pairs: Corpus, is_new: bool) -> Iterator[str]:
         """What the run trains, and on what."""
-        counted = f"{len(pairs):,} pairs to train on, {len(pairs.held_out):,} for validation{pairs.report()}"
-        drawn = isinstance(self.config.data, list) and not self.config.validation
-        yield counted + f" (one in {SHARE}, at most {MOST_HELD_OUT:,}, drawn with seed {SPLIT_SEED})" * drawn
-        if pairs.shared:
-            shared = f"{pairs.shared:,} of the validation pairs are also trained on"
-            yield f"{shared}, and are no test of what was learned; add --clean to leave them out of training"
+        yield from pairs.described()
         tokenizers = {id(t): t for t in (self.translator.source_tokenizer, self.translator.target_tokenizer)}
         yield f"vocabulary: {' and '.join(f'{len(t):,}' for t in tokenizers.values())} tokens"
         if is_new:
@@ -255,54 +228,6 @@ class Run:
         yield f"{parameters} parameters, {self.device}, {self.config.precision}, {self.steps_done} steps done"
         if kind == "cpu" and parameters > LARGE and not self.steps_done:
             yield "warning: so many take days on a CPU; use a GPU, or --model small in another folder"
-
-
-def goes_on(folder: Path, resume: bool) -> bool:
-    """Whether a run goes on with what its folder has: as asked for, or where torchrun has started it again.
-
-    torchrun starts all processes again, with the same command line, after one of them died.
-
-    Raises:
-        ValueError: there is nothing to go on from, or something that the run would overwrite.
-    """
-    begun = bool(RunCheckpoints(folder / CHECKPOINTS).paths())
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-    if resume and not begun:
-        raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
-    resume = resume or (restarted and begun)
-    if not resume and (begun or (folder / MODEL).exists()):
-        raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
-    return resume
-
-
-@contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
-    """Inside the `with` block no other run writes into this folder; the hold ends with the process, however it ends.
-
-    Raises:
-        ValueError: another run holds it, or its lock is a link: taking it would empty the file behind it.
-    """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / LOCK).is_symlink():
-        raise ValueError(f"{folder / LOCK} is a link; delete it")
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        raise ValueError(f"another run writes into {folder}; wait until it ends, or name another folder") from None
-    try:
-        yield
-    finally:
-        is_refused = [path.name for path in folder.iterdir()] == [LOCK]  # before anything was written
-        if os.name == "nt":  # removes no open file
-            lock.release()
-        if is_refused:
-            (folder / LOCK).unlink()
-            with suppress(OSError):  # another run may have written into a folder above
-                for path in made:
-                    path.rmdir()
-        lock.release()
 
 
 @contextmanager
@@ -325,3 +250,85 @@ def first_interrupt() -> Iterator[Callable[[], bool]]:
     finally:
         if is_ours:
             signal.signal(signal.SIGINT, before)
+
+
+class Metrics:
+    """Writes the record of each step, and remembers the validations of all steps so far.
+
+    Records of later steps than steps_done are removed: the run makes these steps again from its checkpoint. Without a
+    folder nothing is written.
+
+    Raises:
+        ValueError: metrics.jsonl is a link, or no regular file.
+    """
+
+    def __init__(self, folder: Path | None, steps_done: int = 0):
+        self.perplexities: list[float] = []  # of every validation
+        self.last: dict[str, Any] = {}
+        self.file = None
+        if folder is None:
+            return
+        path = folder / METRICS
+        if path.is_symlink():
+            raise ValueError(f"{path} is a link; a run writes into its own folder alone: move the link away")
+        check_regular(path)
+        self.file = path.open("ab")
+        kept = 0
+        for line in io.BytesIO(path.read_bytes()):  # a line ends with \n alone
+            record = _record(line)
+            if record is None or record["step_num"] > steps_done:
+                break
+            self._remember(record)
+            kept += len(line)
+        self.file.truncate(kept)  # in place, so that a kill here leaves either the old file or the shortened one
+
+    def __enter__(self) -> "Metrics":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Add the record of a step, whose numbers are finite: training ends at any other.
+
+        Raises:
+            OSError: a full disk.
+        """
+        self._remember(record)
+        if self.file is None:
+            return
+        try:
+            self.file.write(json.dumps(record).encode() + b"\n")
+            self.file.flush()
+            if "val_perplexity" in record:
+                os.fsync(self.file.fileno())
+        except OSError as error:
+            remedy = "make room; with a checkpoint --resume goes on, else start again"
+            raise OSError(f"{self.file.name}: {error}; {remedy}") from error
+
+    @property
+    def since_best(self) -> int:
+        """How many validations have passed since the best one."""
+        if not self.perplexities:
+            return 0
+        return len(self.perplexities) - 1 - self.perplexities.index(min(self.perplexities))
+
+    def shown(self, tokens_per_second: float) -> dict[str, str]:
+        """What the progress bar shows of the last step."""
+        shown = {"loss": f"{self.last['loss_nats_per_token']:.3f}", "tokens/s": f"{tokens_per_second:,.0f}"}
+        return shown | ({"val_perplexity": f"{self.perplexities[-1]:.3f}"} if self.perplexities else {})
+
+    def _remember(self, record: dict[str, Any]) -> None:
+        self.last = record
+        if "val_perplexity" in record:
+            self.perplexities.append(record["val_perplexity"])
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    # What a line holds; None if a kill cut it short.
+    try:
+        record = json.loads(line) if line.endswith(b"\n") else None
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("step_num"), int) else None

@@ -241,7 +241,7 @@ def check_n_best(n_best: int | None, beam_size: int) -> None:
     if n_best is not None:
         check_positive(n_best=n_best)
         if n_best > beam_size:
-            raise ValueError(f"n_best = {n_best} needs a beam_size of at least {n_best}, not {beam_size}")
+            raise ValueError(f"n_best = {n_best} needs a beam_size (--beam-size) of {n_best} or more, not {beam_size}")
 
 
 def pretrained_names() -> list[str]:

@@ -1,12 +1,18 @@
 """One update of a run: the plain one of training.py, with a precision, R-Drop, a compiler or several processes."""
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
-from typing import Literal
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
+from torch.distributed import PrefixStore, rendezvous  # pyright: ignore[reportPrivateImportUsage]
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from transformer_lib.config import TrainingConfig
@@ -16,9 +22,9 @@ from transformer_lib.shapes import Scalar
 from transformer_lib.training import batch_loss, diverged, dropout_seed, seeded, shorten_gradient
 from transformer_lib.transformer import Transformer
 
-from .distributed import gradient_sync, processes, replica, sum_over_processes
-
 Precision = Literal["fp32", "bf16", "fp16", "auto"]  # the number format of matrix products
+T = TypeVar("T")
+WAIT = timedelta(hours=6)  # at most, of one rank for another: rank 0 may read a large corpus first
 FORMATS = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -45,10 +51,10 @@ class Update:
         compile: bool = False,
         scaler: GradScaler | None = None,
     ):
-        self.precision: Precision = precision
         self.r_drop = r_drop
         self.device = next(model.parameters()).device
-        self.scaler = scaler or gradient_scaler(precision, self.device)
+        self.precision: Precision = chosen_precision(precision, self.device)
+        self.scaler = scaler or gradient_scaler(self.precision, self.device)
         self.replica = replica(model)
         self.forward = torch.compile(self.replica, dynamic=True) if compile else self.replica
 
@@ -158,12 +164,101 @@ def chosen_precision(precision: Precision, device: torch.device) -> Precision:
 
 def autocast(precision: Precision, device: torch.device) -> torch.autocast:
     """Inside the `with` block matrix products run in this precision; PyTorch chooses which operations follow."""
-    chosen = chosen_precision(precision, device)
-    dtype = FORMATS.get(chosen, torch.bfloat16)
-    return torch.autocast(device.type, dtype, enabled=chosen in FORMATS)
+    return torch.autocast(device.type, FORMATS.get(precision, torch.bfloat16), enabled=precision in FORMATS)
 
 
 def gradient_scaler(precision: Precision, device: torch.device) -> GradScaler:
     """PyTorch's own scaler of the loss: of fp16; in other precisions it does nothing."""
-    is_fp16 = chosen_precision(precision, device) == "fp16"
-    return GradScaler(device.type, enabled=is_fp16)
+    return GradScaler(device.type, enabled=precision == "fp16")
+
+
+class Processes(NamedTuple):
+    """The rank of this process among those that train one model, and their number; (0, 1) alone."""
+
+    rank: int
+    world_size: int
+
+
+def processes() -> Processes:
+    """Those of torch.distributed, where it has been started."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return Processes(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return Processes(0, 1)
+
+
+def replica(model: nn.Module) -> nn.Module:
+    """The model itself, or what lets its gradients become the mean over all processes."""
+    if processes().world_size == 1:
+        return model
+    device = next(model.parameters()).device
+    return DistributedDataParallel(model, device_ids=None if device.type == "cpu" else [device])
+
+
+def gradient_sync(
+    replica: nn.Module,
+    now: bool,
+) -> AbstractContextManager[None]:
+    """Inside the `with` block, backward passes average over all ranks.
+
+    If not `now`, they keep their gradients for a later average.
+    """
+    if now or not isinstance(replica, DistributedDataParallel):
+        return contextlib.nullcontext()
+    return replica.no_sync()
+
+
+def sum_over_processes(value: Tensor) -> Tensor:
+    """The sum of the values of all ranks."""
+    if processes().world_size > 1:
+        torch.distributed.all_reduce(value)
+    return value
+
+
+def available_device() -> str:
+    """The kind of device to train on here: cuda, else mps (Apple's; for one process alone), else cpu."""
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() and "RANK" not in os.environ else "cpu"
+
+
+@contextlib.contextmanager
+def process_group(device: str) -> Iterator[str]:
+    """Inside the `with` block this process belongs to those that `torchrun` started; gives the device of its rank.
+
+    Without torchrun it is alone and keeps the device.
+    """
+    if "RANK" not in os.environ:
+        yield device
+        return
+    kind = torch.device(device).type
+    if kind == "cuda":
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
+        torch.cuda.set_device(device)
+    # After a restart the launcher's store still holds the addresses of processes that are gone.
+    store, rank, world_size = next(rendezvous("env://"))
+    store = PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    backend = "nccl" if kind == "cuda" else "gloo"
+    torch.distributed.init_process_group(backend, store=store, timeout=WAIT, rank=rank, world_size=world_size)
+    try:
+        yield device
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def broadcast(value: T, device: str) -> T:
+    """What rank 0 has; the other ranks wait for it. (Clocks differ, and either all ranks go on or none.)
+
+    Raises:
+        ValueError: in the others, where rank 0 left with an error.
+    """
+    rank, world_size = processes()
+    if world_size == 1:
+        return value
+    values = [value]
+    try:
+        torch.distributed.broadcast_object_list(values, src=0, device=torch.device(device))
+    except RuntimeError as error:
+        if rank == 0:
+            raise
+        raise ValueError("rank 0 has stopped; its own error says why") from error
+    return values[0]

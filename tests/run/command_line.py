@@ -5,7 +5,9 @@ import json
 
 import torch
 
+from transformer_lib.weight_files import read_file
 from transformer_run import Translator, cli
+from transformer_run.checkpoints import save_tensors
 
 SMALL = ["--model", "d_model=16", "d_ff=16", "num_layers=1", "num_heads=2", "d_k=8", "d_v=8"]
 
@@ -30,6 +32,14 @@ def two_files(folder, pairs, names=("train.fr", "train.cs")):
 
 def files_of(folder):
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def rewrite(path, change=lambda _tensors: None, **changes):
+    """Change a checkpoint or a translator as its writer would, with a digest that fits."""
+    found = read_file(path)
+    tensors = {name: tensor.clone() for name, tensor in (found.weights | found.training).items()}
+    change(tensors)
+    save_tensors(path, found.described | changes, tensors)
 
 
 def metrics_of(folder, *without):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from command_line import files_of
+from command_line import files_of, rewrite
 from kills import kills
 from safetensors.torch import load_file, save_file
 
@@ -24,7 +24,6 @@ from transformer_run.checkpoints import (
     RunCheckpoints,
     load_checkpoint,
     save_checkpoint,
-    save_tensors,
     whole,
     write_file,
 )
@@ -72,14 +71,6 @@ def plain(value):
     if isinstance(value, dict):
         return sorted((str(key), plain(item)) for key, item in value.items())
     return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def rewrite(path, change=lambda _tensors: None, **changes):
-    """Change a checkpoint as its writer would, with a digest that fits."""
-    found = read_file(path)
-    tensors = {name: tensor.clone() for name, tensor in (found.weights | found.training).items()}
-    change(tensors)
-    save_tensors(path, found.described | changes, tensors)
 
 
 def test_a_checkpoint_is_one_file_and_no_pickle(saved):
@@ -333,20 +324,6 @@ def test_an_empty_run_says_so(tmp_path):
             load()
     with pytest.raises(ValueError, match="keep_last"):
         RunCheckpoints(tmp_path, keep_last=0)
-
-
-def test_the_newest_intact_checkpoint_is_taken_or_none_is_moved(tmp_path):
-    """What is said of the damaged ones, and how a run goes on without them: test_cli.py."""
-    run = RunCheckpoints(tmp_path)
-    for step_num in (2, 4):
-        save(run, *trained(), step_num)
-        run.paths()[-1].write_bytes(b"")
-    with pytest.raises(ValueError, match="step-000004"):
-        run.newest_intact()
-    assert len(run.paths()) == 2
-    save(run, *trained(), 3)
-    assert run.newest_intact()[0].stem == "step-000003"
-    assert [p.stem for p in run.paths()] == ["step-000002", "step-000003"]
 
 
 def test_a_damaged_checkpoint_is_never_the_best(tmp_path):

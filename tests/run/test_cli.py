@@ -23,10 +23,10 @@ from transformer_lib.data.tokenizers import UNK_ID
 from transformer_lib.evaluation import perplexity
 from transformer_lib.weight_files import read_file
 from transformer_run import Translator, cli, preparation, training_run, update
-from transformer_run.checkpoints import PART
-from transformer_run.commands import evaluate, train
-from transformer_run.commands.train import run_config
-from transformer_run.settings import RunConfig, digest
+from transformer_run.checkpoints import PART, only_writer
+from transformer_run.cli import run_config
+from transformer_run.commands import evaluate
+from transformer_run.settings import WATCHED, digest
 from transformer_run.training_run import Run
 from transformer_run.translator import progress_bar
 
@@ -131,7 +131,7 @@ def test_a_run_never_overwrites_another_nor_a_packed_translator(translator, tmp_
 
 def test_a_folder_has_one_writer(translator, tmp_path, refused):
     shutil.copytree(translator, tmp_path / "live")
-    with training_run.only_writer(tmp_path / "live"), training_run.only_writer(tmp_path / "begun"):
+    with only_writer(tmp_path / "live"), only_writer(tmp_path / "begun"):
         for folder, how in (("live", ["--resume"]), ("begun", TRAIN)):
             before = files_of(tmp_path / folder)
             assert str(tmp_path / folder) in refused("train", tmp_path / folder, *how)
@@ -315,7 +315,7 @@ def test_the_bar_shows_speed_and_time_left(translator, tmp_path, monkeypatch):
         monkeypatch.setattr(bar, "display", lambda *_, **__: shown.append(str(bar)))
         return bar
 
-    for module in (train, preparation):
+    for module in (cli, preparation):
         monkeypatch.setattr(module, "progress_bar", spied)
     assert run("train", tmp_path, *TRAIN, *SMALL, *STEPS, "num_steps=6", "--validate-every", 3) == 0
     record = metrics_of(tmp_path)[-1]
@@ -459,8 +459,7 @@ def test_the_help_of_train_says_what_fine_tuning_sets_and_where_all_fields_stand
     with pytest.raises(SystemExit):
         run("train", "--help")
     said = " ".join(capsys.readouterr().out.split())
-    tuned = RunConfig.fine_tuning("x", {}, "en", "de", ["a", "b"])
-    assert f"--validate-every {tuned.validate_every} --patience {tuned.patience}" in said
+    assert f"--validate-every {WATCHED['validate_every']} --patience {WATCHED['patience']}" in said
     [module] = re.findall(r"python -m pydoc (\S+)", said)
     explained = pydoc.render_doc(module)
     assert "num_decoder_layers: None" in explained

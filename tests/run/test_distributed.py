@@ -18,9 +18,9 @@ from safetensors.torch import load_file
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, reference
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
-from transformer_run import distributed, training_run
-from transformer_run.distributed import gradient_sync, processes, replica, sum_over_processes
+from transformer_run import training_run, update
 from transformer_run.settings import RunConfig
+from transformer_run.update import gradient_sync, processes, replica, sum_over_processes
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.0)
 
@@ -93,14 +93,14 @@ def test_a_group_of_one_trains_as_without_a_group(group_of_one):
 
 @pytest.mark.parametrize("decision", [False, True])
 def test_what_the_first_process_decides_holds_for_all(monkeypatch, decision):
-    monkeypatch.setattr(distributed, "processes", lambda: distributed.Processes(1, 2))
+    monkeypatch.setattr(update, "processes", lambda: update.Processes(1, 2))
 
     def broadcast_object_list(values, src, device):
         assert (src, device) == (0, torch.device("cpu"))
         values[0] = decision
 
     monkeypatch.setattr(torch.distributed, "broadcast_object_list", broadcast_object_list)
-    assert distributed.broadcast(not decision, "cpu") is decision
+    assert update.broadcast(not decision, "cpu") is decision
 
 
 def test_a_process_takes_the_gpu_of_its_number_on_its_own_machine(monkeypatch):
@@ -108,14 +108,14 @@ def test_a_process_takes_the_gpu_of_its_number_on_its_own_machine(monkeypatch):
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("LOCAL_RANK", "1")
     monkeypatch.setattr(torch.cuda, "set_device", started.append)
-    monkeypatch.setattr(distributed, "rendezvous", lambda _: iter([(torch.distributed.HashStore(), 5, 8)]))
+    monkeypatch.setattr(update, "rendezvous", lambda _: iter([(torch.distributed.HashStore(), 5, 8)]))
     monkeypatch.setattr(
         torch.distributed, "init_process_group", lambda backend, store, **place: started.append((backend, place))
     )
     monkeypatch.setattr(torch.distributed, "destroy_process_group", lambda: started.append("left"))
-    with distributed.process_group("cuda") as device:
+    with update.process_group("cuda") as device:
         assert device == "cuda:1"
-    assert started == ["cuda:1", ("nccl", {"timeout": distributed.WAIT, "rank": 5, "world_size": 8}), "left"]
+    assert started == ["cuda:1", ("nccl", {"timeout": update.WAIT, "rank": 5, "world_size": 8}), "left"]
 
 
 def children(process):
@@ -167,19 +167,21 @@ def test_a_killed_worker_starts_again_from_the_last_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_first_rank_alone_reads_the_texts_and_the_others_take_what_it_has(tmp_path, monkeypatch):
+def test_the_first_rank_alone_reads_the_texts_and_chooses_and_the_others_take_what_it_has(tmp_path, monkeypatch):
     model = {"d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_k": 8, "d_v": 8}
-    config, ranks, said = RunConfig(source="en", target="de", model=model), [], []
+    config, called, said = RunConfig(source="en", target="de", model=model, precision="auto"), [], []
     read = training_run.read_corpus
-    monkeypatch.setattr(training_run, "read_corpus", lambda config: ranks.append(processes().rank) or read(config))
+    monkeypatch.setattr(training_run, "read_corpus", lambda config: called.append("read") or read(config))
+    monkeypatch.setattr(training_run, "chosen_precision", lambda *_: called.append("precision") or "bf16")
     monkeypatch.setattr(training_run, "broadcast", lambda begun, _: said.append(copy.deepcopy(begun)) or begun)
     first = training_run.Run(tmp_path, config, "cpu", resume=False)
     monkeypatch.setattr(training_run, "broadcast", lambda *_: said[0])
-    monkeypatch.setattr(training_run, "processes", lambda: distributed.Processes(1, 2))
+    monkeypatch.setattr(training_run, "processes", lambda: update.Processes(1, 2))
     before = files_of(tmp_path)
     other = training_run.Run(tmp_path, config, "cpu", resume=False)
     assert files_of(tmp_path) == before
-    assert ranks == [0]
+    assert called == ["precision", "read"]  # each once, by rank 0
+    assert RunConfig.read(tmp_path).precision == first.config.precision == other.config.precision == "bf16"
     assert list(other.train_ids) == list(first.train_ids)
     assert other.translator.source_tokenizer.to_json() == first.translator.source_tokenizer.to_json()
     assert equal(other.translator.model.state_dict(), first.translator.model.state_dict())

@@ -104,14 +104,6 @@ def test_the_engine_decodes_the_shipped_translators_as_the_library_does(name):
         assert sum(a == b for a, b in pairs) >= 24, alpha  # ours may search for longer
 
 
-def test_the_engine_reads_and_writes_no_more_than_learned_positions_allow():
-    translator = random_translator(**SMALL, positions="learned", max_positions=6)
-    with pytest.warns(UserWarning, match="w4"):
-        expected = translator.translate(["w4 " * 20])
-    with pytest.warns(UserWarning, match="w4"):
-        assert Engine(translator).translate(["w4 " * 20]) == expected
-
-
 @pytest.mark.parametrize(
     ("to", "name", "odd"),
     [
@@ -169,10 +161,12 @@ def test_a_folder_ends_where_the_library_ends(to, young, test_pairs, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("to", ["ctranslate2", "onnx"])
-def test_a_folder_reads_and_writes_no_more_than_learned_positions_allow(to, tmp_path):
+def test_a_folder_and_the_engine_read_and_write_no_more_than_learned_positions_allow(to, tmp_path):
     translator, lines = random_translator(**SMALL, positions="learned", max_positions=6), ["w4 w5 w6 " * 9, "w7", ""]
     with pytest.warns(UserWarning, match="5 are read"):
         expected = translator.translate(lines)
+    with pytest.warns(UserWarning, match="5 are read"):
+        assert Engine(translator).translate(lines) == expected
     translator.save(tmp_path / "learned")
     assert export(tmp_path / "learned", tmp_path / "out", "--to", to) == 0
     assert translated_by(sys.executable, code_of(tmp_path / "out"), tmp_path / "out", lines) == expected
@@ -281,13 +275,12 @@ def test_what_came_into_being_while_the_translator_was_read_is_left_alone(to, tm
     out, load = tmp_path / "out", Translator.load
 
     def loading(*arguments):
-        out.mkdir()
-        (out / "thesis.txt").write_text("mine", "utf-8")
+        out.write_text("mine", "utf-8")
         return load(*arguments)
 
     monkeypatch.setattr(Translator, "load", loading)
     assert "out" in refused("export", "number_words_en_de", out, "--to", to)
-    assert (out / "thesis.txt").read_text("utf-8") == "mine"
+    assert out.read_text("utf-8") == "mine"
 
 
 # The same fields in two graphs: an export takes seconds.

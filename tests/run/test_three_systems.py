@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer_run.distributed import available_device
+from transformer_run.update import available_device
 
 ROOT = Path(__file__).resolve().parents[2]
 # Windows has none of these. What the dependencies imported before stays: they have a way of their own there.

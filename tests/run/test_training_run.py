@@ -1,5 +1,6 @@
-"""One writer to a folder. (What a run writes, and how it goes on: test_cli.py.)"""
+"""One writer to a folder, and its records. (What a run writes, and how it goes on: test_cli.py.)"""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,30 +11,19 @@ import pytest
 import torch
 
 from transformer_lib import TrainingConfig
-from transformer_run import Translator, training_run
-from transformer_run.distributed import Processes
+from transformer_run import Translator
+from transformer_run.checkpoints import only_writer
 from transformer_run.settings import RunConfig
-from transformer_run.training_run import Run, only_writer
+from transformer_run.training_run import Metrics, Run
 
 HOLDER = """
 import sys
 from pathlib import Path
-from transformer_run.training_run import only_writer
+from transformer_run.checkpoints import only_writer
 with only_writer(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
-
-
-def test_a_second_writer_is_refused_by_name(tmp_path):
-    folder = tmp_path / "run"
-    with only_writer(folder):
-        (folder / "training.json").touch()
-        with pytest.raises(ValueError, match=folder.name):
-            only_writer(folder).__enter__()
-    with only_writer(folder):  # the first has ended
-        pass
-    assert (folder / "training.json").exists()
 
 
 @pytest.mark.posix
@@ -88,18 +78,6 @@ def test_a_run_leaves_the_callers_random_numbers_as_they_were(tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_all_ranks_take_the_precision_that_rank_0_chose(tmp_path, monkeypatch):
-    monkeypatch.setattr(training_run, "chosen_precision", lambda *_: "bf16")
-    said = []
-    monkeypatch.setattr(training_run, "broadcast", lambda begun, _: said.append(begun) or begun)
-    first = Run(tmp_path, tiny(precision="auto"), "cpu", resume=False)
-    assert RunConfig.read(tmp_path).precision == first.config.precision == "bf16"
-    monkeypatch.setattr(training_run, "broadcast", lambda *_: said[0])
-    monkeypatch.setattr(training_run, "chosen_precision", lambda *_: pytest.fail("rank 0 alone decides"))
-    monkeypatch.setattr(training_run, "processes", lambda: Processes(1, 2))
-    assert Run(tmp_path, tiny(precision="auto"), "cpu", resume=False).config.precision == "bf16"
-
-
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_no_checkpoint_holds_what_an_infinite_gradient_left(tmp_path, interrupted):
     kept = {}
@@ -116,3 +94,43 @@ def test_no_checkpoint_holds_what_an_infinite_gradient_left(tmp_path, interrupte
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000001.safetensors"]
     saved = Translator.load(tmp_path).model.state_dict()
     assert all(torch.equal(weight, kept[name]) for name, weight in saved.items())
+
+
+@pytest.mark.parametrize("left", [b'{"step_num": 3, "loss', b"\x00\x00\x00\n", b"[3]\n", b"\n", b"{}\n"])
+def test_what_a_kill_cut_short_and_what_comes_after_the_checkpoint_is_dropped(tmp_path, left):
+    with Metrics(tmp_path) as metrics:
+        for step_num in (1, 2, 3):
+            metrics.write({"step_num": step_num})
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + left)
+    for steps_done in (3, 2, 0):
+        with Metrics(tmp_path, steps_done):
+            pass
+        kept = [json.loads(line) for line in path.read_text().splitlines()]
+        assert kept == [{"step_num": step_num} for step_num in range(1, steps_done + 1)]
+
+
+def test_validations_since_the_best_are_counted(tmp_path):
+    with Metrics(tmp_path) as metrics:
+        for step_num, perplexity in enumerate([9.0, 5.0, 5.0, 6.0], start=1):
+            metrics.write({"step_num": step_num, "val_perplexity": perplexity})
+            assert metrics.since_best == [0, 0, 1, 2][step_num - 1]
+    with Metrics(tmp_path, steps_done=3) as metrics:
+        assert metrics.since_best == 1
+
+
+def test_without_a_folder_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Metrics(None) as metrics:
+        metrics.write({"step_num": 1})
+    assert metrics.last == {"step_num": 1}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.posix
+def test_a_link_is_not_followed(tmp_path):
+    (tmp_path / "elsewhere").write_text("mine")
+    (tmp_path / "metrics.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="metrics.jsonl"):
+        Metrics(tmp_path)
+    assert (tmp_path / "elsewhere").read_text() == "mine"

@@ -16,14 +16,6 @@ def model(**changes):
     return m
 
 
-def test_translate_hands_alpha_to_the_beam(monkeypatch):
-    seen = []
-    monkeypatch.setattr(translation, "beam_search", lambda _model, source, *args: seen.append(args) or source)
-    tokenizer = WordTokenizer.train(["a b c d e f g h i"])
-    translate(model(vocabulary_size=13), ["a b"], tokenizer, tokenizer, beam_size=3, alpha="length")
-    assert seen == [(3, "length")]
-
-
 @pytest.mark.parametrize(("beam_size", "together"), [(16, 3), (512, 2), (1024, 1)])
 def test_the_larger_the_beam_the_fewer_sentences_are_translated_together(beam_size, together, monkeypatch):
     seen = []
@@ -31,12 +23,6 @@ def test_the_larger_the_beam_the_fewer_sentences_are_translated_together(beam_si
     m, tokenizer = model(vocabulary_size=13), WordTokenizer.train(["a b c d e f g h i"])
     translate(m, ["a b", "a", "b"], tokenizer, tokenizer, beam_size=beam_size)
     assert max(seen) == together
-
-
-def test_one_string_in_place_of_a_list_is_refused():
-    tokenizer = WordTokenizer.train(["a b c d e f g h i"])
-    with pytest.raises(TypeError, match="sentences"):
-        translate(model(vocabulary_size=13), "a b", tokenizer, tokenizer)
 
 
 def test_translate_gives_every_line_its_own_answer():
@@ -48,15 +34,6 @@ def test_translate_gives_every_line_its_own_answer():
     assert answers[1] == answers[3] == ""
     for i, line in enumerate(lines):
         assert translate(m, [line], tokenizer, tokenizer) == [answers[i]]
-
-
-def test_of_a_very_long_line_the_first_tokens_are_translated():
-    tokenizer = WordTokenizer.train(["a b c"])
-    m = model(vocabulary_size=len(tokenizer), positions="learned", max_positions=6)
-    long, short = " ".join("a" * 500), " ".join("a" * 5)
-    with pytest.warns(UserWarning, match="500.* 5 "):
-        cut = translate(m, [long], tokenizer, tokenizer)
-    assert cut == translate(m, [short], tokenizer, tokenizer)
 
 
 @pytest.mark.parametrize(("max_positions", "limit"), [(None, 1000), (6, 5), (2000, 1000)])

@@ -5,9 +5,11 @@ import random
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
+from command_line import rewrite
 from kills import kills
 from safetensors.torch import load_file, save_file
 
@@ -16,8 +18,8 @@ from transformer_lib.data import WordTokenizer
 from transformer_lib.data.tokenizers import SubwordTokenizer
 from transformer_lib.training import adam
 from transformer_lib.weight_files import read_file
-from transformer_run import translator
-from transformer_run.checkpoints import load_checkpoint, save_checkpoint, save_tensors
+from transformer_run import translation, translator
+from transformer_run.checkpoints import load_checkpoint, save_checkpoint
 from transformer_run.quantization import dequantize, quantize
 from transformer_run.translator import Translator, pretrained_names, run_checkpoints
 
@@ -65,15 +67,13 @@ def test_a_kill_before_any_file_operation_leaves_the_old_translator_or_the_new_o
 def test_beam_and_alpha_reach_the_search(small, monkeypatch):
     seen = []
 
-    def translate(_model, sentences, *_tokenizers, **search):
-        seen.append(search)
-        return list(sentences)
-
-    monkeypatch.setattr(translator, "translate", translate)
+    monkeypatch.setattr(translation, "greedy_decode", lambda _model, source: seen.append("greedy") or source)
+    monkeypatch.setattr(translation, "beam_search", lambda _model, source, *search: seen.append(search) or source)
     small.translate(["zwei"])
+    small.translate(["zwei"], beam_size=3)
     small.translate(["zwei"], beam_size=3, alpha=1.4)
     small.score([("zwei", "zwei")], 5, "length")
-    assert [(s["beam_size"], s["alpha"]) for s in seen] == [(1, 0.6), (3, 1.4), (5, "length")]
+    assert seen == ["greedy", (3, 0.6), (3, 1.4), (5, "length")]
 
 
 @pytest.mark.parametrize("options", [{}, {"beam_size": 2, "n_best": 2}, {"progress": True}])
@@ -118,20 +118,21 @@ def test_a_name_stands_for_a_translator_of_the_package(small, tmp_path, monkeypa
         Translator.load("tiny_fr")
 
 
-def rewrite(path, drop="", add=None, **changes):
-    """Change a file as its writer would, with a digest that fits."""
-    found = read_file(path)
-    tensors = {n: w.clone() for n, w in (found.weights | found.training).items() if not drop or not n.endswith(drop)}
-    save_tensors(path, found.described | changes, tensors | (add or {}))
+def without(ending, tensors):
+    for name in [name for name in tensors if name.endswith(ending)]:
+        del tensors[name]
+    return tensors
 
 
 DAMAGE = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-9]),
     "foreign": lambda path: path.write_bytes(b"PK\x03\x04 no weights"),
     "weights alone": lambda path: save_file(load_file(path), path),
-    "other model": lambda path: rewrite(path, add={"extra": torch.zeros(2)}),
-    "other names": lambda path: rewrite(path, "norm.weight", {"extra": torch.ones(40)}),
-    "no scales": lambda path: rewrite(path, "scale"),
+    "other model": lambda path: rewrite(path, lambda tensors: tensors.update(extra=torch.zeros(2))),
+    "other names": lambda path: rewrite(
+        path, lambda tensors: without("norm.weight", tensors).update(extra=torch.ones(40))
+    ),
+    "no scales": lambda path: rewrite(path, partial(without, "scale")),
 }
 
 

@@ -1,5 +1,6 @@
-"""The update of a run: the plain one, with a precision, a compiler or an overflow on top."""
+"""The update of a run: the plain one, with a precision, R-Drop, a compiler or an overflow on top."""
 
+import math
 import subprocess
 import sys
 
@@ -7,17 +8,14 @@ import pytest
 import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
-from transformer_lib.data import make_batch
-from transformer_lib.training import adam, epochs, one_update, train
-from transformer_run.update import Update
+from transformer_lib.data import WordTokenizer, load_pairs, make_batch
+from transformer_lib.training import adam, batch_loss, epochs, one_update, train
+from transformer_run.checkpoints import load_checkpoint, save_checkpoint
+from transformer_run.update import Update, chosen_precision, r_drop_loss
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.3)
-SETTINGS = TrainingConfig(num_steps=6, batch_tokens=40, warmup_steps=4, accumulate=2)
 PAIRS = [([3 + i % 7, 4 + i % 5], [3 + i % 3] * (1 + i % 4)) for i in range(60)]
-
-
-def steps(model, batches, update):
-    return list(train(model, adam(model, SETTINGS), batches, SETTINGS, update=update))
+SIZES = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16}
 
 
 @pytest.mark.parametrize("max_grad_norm", [None, 0.5])
@@ -32,14 +30,6 @@ def test_in_float32_and_one_process_it_is_the_plain_update_to_the_bit(max_grad_n
         found.append(([record.loss_nats_per_token for record in records], list(model.parameters())))
     assert found[0][0] == found[1][0]
     assert all(torch.equal(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
-
-
-@pytest.mark.parametrize(("precision", "half"), [("fp32", False), ("bf16", True)])
-def test_autocast_is_on_for_bfloat16_alone(precision, half):
-    model, seen = Transformer(TINY), []
-    model.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu")))
-    steps(model, [make_batch(PAIRS[:4])], Update(model, precision))
-    assert seen == [half]
 
 
 @pytest.mark.deep
@@ -68,3 +58,162 @@ print(counters["stats"]["unique_graphs"], "graphs", dict(counters["graph_break"]
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout.split()[0]) <= 4, done.stdout
+
+
+@pytest.mark.parametrize(("capability", "chosen"), [((7, 5), "fp16"), ((8, 0), "bf16"), ((9, 0), "bf16")])
+def test_auto_is_bf16_from_capability_8_on_and_never_asks_whether_it_is_emulated(monkeypatch, capability, chosen):
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda device: capability)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: pytest.fail("it says yes on a T4"))
+    assert chosen_precision("auto", torch.device("cuda")) == chosen
+    assert chosen_precision("fp32", torch.device("cuda")) == "fp32"
+
+
+@pytest.mark.parametrize("device", ["cpu", "mps"])
+def test_auto_is_float32_on_every_other_device_and_bf16_goes_by_its_name(device):
+    assert chosen_precision("auto", torch.device(device)) == "fp32"
+    assert chosen_precision("bf16", torch.device(device)) == "bf16"
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", None), ("bf16", torch.bfloat16), ("fp16", torch.float16)])
+def test_products_run_in_the_precision(precision, dtype):
+    model, seen = Transformer(TINY), set()
+    model.encoder.layers[0].feed_forward.inner.register_forward_hook(lambda *given: seen.add(given[2].dtype))
+    update = Update(model, precision)
+    update.loss(make_batch(PAIRS[:4]), 0.1)
+    assert seen == {dtype or torch.float32}
+    assert update.scaler.is_enabled() == (precision == "fp16")
+
+
+def model_and_batches(p_drop=0.1):
+    torch.manual_seed(0)
+    model = Transformer(TransformerConfig(vocabulary_size=20, p_drop=p_drop, **SIZES))
+    pairs = [([3 + (i + j) % 17 for j in range(4)], [3 + (2 * i + j) % 17 for j in range(5)]) for i in range(40)]
+    return model, [make_batch(pairs[start : start + 8]) for start in range(0, 40, 8)] * 3
+
+
+def weights_of(model):
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+def test_a_run_in_fp16_goes_on_to_the_same_bit(tmp_path):
+    settings = TrainingConfig(num_steps=12, warmup_steps=10)
+    path = tmp_path / "half.safetensors"
+    model, batches = model_and_batches()
+    optimizer, update = adam(model, settings), Update(model, "fp16")
+    scaler = update.scaler
+    scaler.load_state_dict(scaler.state_dict() | {"growth_interval": 4})  # so that the scale changes on the way
+    for record in train(model, optimizer, batches, settings, update=update):
+        if record.step_num == 6:
+            save_checkpoint(path, model, optimizer, 6, scaler=scaler)
+    resumed, _ = model_and_batches()
+    other, fresh = adam(resumed, settings), Update(resumed, "fp16")
+    new = fresh.scaler.get_scale()
+    assert load_checkpoint(path, resumed, other, scaler=fresh.scaler) == 6
+    assert fresh.scaler.get_scale() != new
+    list(train(resumed, other, batches[6:], settings, steps_done=6, update=fresh))
+    assert torch.equal(weights_of(model), weights_of(resumed))
+    assert fresh.scaler.state_dict() == scaler.state_dict()
+
+
+def test_an_overflow_is_tried_again_at_half_the_scale_and_costs_no_step():
+    settings = TrainingConfig(num_steps=3, warmup_steps=10)
+    model, batches = model_and_batches(p_drop=0.0)
+    update, records, overflows = Update(model, "fp16"), [], []
+    update.scaler.load_state_dict(update.scaler.state_dict() | {"scale": 2.0**40})
+    for record in train(model, adam(model, settings), batches, settings, update=update):
+        records.append(record)
+        overflows.append(update.overflows)
+    assert [record.step_num for record in records] == [1, 2, 3]
+    assert overflows[0] > 0 == overflows[2]
+    assert update.scaler.get_scale() == 2.0 ** (40 - sum(overflows))
+    # The same weights as from a scale that never overflowed.
+    plain, _ = model_and_batches(p_drop=0.0)
+    others = list(train(plain, adam(plain, settings), batches, settings, update=Update(plain, "fp16")))
+    torch.testing.assert_close(weights_of(model), weights_of(plain), rtol=1e-3, atol=1e-5)
+    assert [r.learning_rate for r in records] == [r.learning_rate for r in others]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_loss_that_is_no_number_ends_the_run_in_every_precision(precision):
+    settings = TrainingConfig(num_steps=3, warmup_steps=10)
+    model, batches = model_and_batches()
+    with torch.no_grad():
+        model.embedding.weight[5] = math.nan
+    before = weights_of(model)
+    with pytest.raises(FloatingPointError, match="diverged"):
+        list(train(model, adam(model, settings), batches, settings, update=Update(model, precision)))
+    assert torch.equal(weights_of(model).nan_to_num(), before.nan_to_num())
+
+
+@pytest.mark.parametrize(
+    ("precision", "settings", "bad"),
+    [(None, {}, math.inf), ("fp32", {}, math.inf), ("fp32", {"max_grad_norm": 1.0}, math.nan), ("bf16", {}, -math.inf)],
+)
+def test_a_gradient_that_is_no_number_under_a_finite_loss_leaves_weights_and_averages(precision, settings, bad):
+    config = TrainingConfig(num_steps=3, warmup_steps=10, **settings)
+    model, batches = model_and_batches()
+    optimizer = adam(model, config)
+    update = Update(model, precision) if precision else one_update
+    steps = train(model, optimizer, batches, config, update=update)
+    next(steps)
+    before, averages = weights_of(model), optimizer.state[model.embedding.weight]["exp_avg"].clone()
+    model.embedding.weight.register_hook(lambda gradient: gradient.index_fill(0, torch.tensor([5]), bad))
+    with pytest.raises(FloatingPointError, match="step 2 .* gradient"):
+        next(steps)
+    assert torch.equal(weights_of(model), before)
+    assert torch.equal(optimizer.state[model.embedding.weight]["exp_avg"], averages)
+
+
+def test_in_fp16_such_a_gradient_ends_the_run_when_no_scale_is_left():
+    config = TrainingConfig(num_steps=3, warmup_steps=10)
+    model, batches = model_and_batches()
+    before = weights_of(model)
+    model.embedding.weight.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(FloatingPointError, match="gradient"):
+        list(train(model, adam(model, config), batches, config, update=Update(model, "fp16")))
+    assert torch.equal(weights_of(model), before)
+
+
+@pytest.mark.slow
+def test_fp16_learns_number_words_as_float32_does():
+    pairs = load_pairs("number_words", "train", "en", "de")[:2000]
+    tokenizer = WordTokenizer.train(text for pair in pairs for text in pair)
+    ids = [(tokenizer.encode(source), tokenizer.encode(target)) for source, target in pairs]
+    last = {}
+    for precision in ("fp32", "fp16"):
+        torch.manual_seed(0)
+        config = TransformerConfig(vocabulary_size=len(tokenizer), **SIZES)
+        settings = TrainingConfig(num_steps=120, batch_tokens=400, warmup_steps=60)
+        model = Transformer(config)
+        batches, update = epochs(ids, config, settings), Update(model, precision)
+        records = train(model, adam(model, settings), batches, settings, update=update)
+        losses = [record.loss_nats_per_token for record in records]
+        last[precision] = sum(losses[-20:]) / 20
+        assert last[precision] < 0.7 * losses[0]
+    assert abs(last["fp16"] - last["fp32"]) < 0.02 * last["fp32"]
+
+
+BATCH = make_batch([([5, 6, 7], [8, 9]), ([4, 3], [7, 6, 5, 9])])
+
+
+def test_without_dropout_both_passes_agree_and_the_loss_is_the_papers():
+    model = model_and_batches(p_drop=0.0)[0]
+    plain, doubled = (Update(model, r_drop=weight).loss(BATCH, 0.1) for weight in (0.0, 5.0))
+    torch.testing.assert_close(doubled, plain)
+
+
+def test_the_second_term_is_the_mean_of_both_divergences():
+    model, weight = model_and_batches(p_drop=0.5)[0], 3.0
+    torch.manual_seed(1)
+    found = r_drop_loss(model, BATCH, 0.0, weight)
+    torch.manual_seed(1)
+    logits = model(BATCH.source.repeat(2, 1), BATCH.target_input.repeat(2, 1))
+    expected = 0.0
+    for one, two, target in zip(*logits.softmax(-1).chunk(2), BATCH.target_output, strict=True):
+        for p, q, right in zip(one, two, target, strict=True):
+            if right != 0:
+                nats = -(p[right].log() + q[right].log()) / 2
+                both = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
+                expected = expected + nats + weight / 2 * both / 2
+    torch.testing.assert_close(found, expected)
+    assert found > batch_loss(model.eval(), BATCH, 0.0)

@@ -10,11 +10,9 @@ from transformer_lib.data.text_files import Pair, TextPairs
 from transformer_lib.evaluation import Bleu, chrf
 
 from ..checkpoints import write_file
-from ..languages import check_languages
 from ..preparation import read_corpus
-from ..settings import RUN_CONFIG, RunConfig, corpus_or_files
+from ..settings import DATA, RUN_CONFIG, SEVERAL, RunConfig, check_languages, corpus_or_files
 from ..translator import Translator
-from .train import FILES, SEVERAL
 from .translate import CONTROL, check_output, checked_alpha, loaded
 
 METRICS = ("bleu", "chrf")
@@ -23,7 +21,7 @@ OWN_WORDS = "\n(on the tokenizer's own words; not to be compared with scores on 
 
 def add_evaluate(judge: argparse.ArgumentParser) -> None:
     """Add the options of `evaluate` to its parser."""
-    judge.add_argument("--data", **SEVERAL, help=f"{FILES} (default: the run's corpus; of own files what validates)")
+    judge.add_argument("--data", **SEVERAL, help=f"{DATA} (default: the run's corpus; of own files what validates)")
     judge.add_argument("--split", help="of a corpus by name, such as val (default: its test split)")
     judge.add_argument("--bleu-tokenize", help="sacreBLEU's: 13a, zh, char … (default: as the target's script needs)")
     metrics: dict[str, Any] = {"nargs": "+", "choices": METRICS, "default": ["bleu"]}

@@ -15,7 +15,7 @@ from transformer_lib.decoding import PAPERS_ALPHA, Alpha, check_beam_size
 
 from ..checkpoints import whole
 from ..export.ctranslate2 import Engine
-from ..translator import Translator, progress_bar
+from ..translator import Translator, check_n_best, progress_bar
 
 # Printed raw, they would end the line or move the cursor.
 CONTROL = dict.fromkeys([*range(32), *range(127, 160), 0x2028, 0x2029], " ")
@@ -63,10 +63,7 @@ def _lines(args: argparse.Namespace) -> Iterator[str]:
 
 def check_options(args: argparse.Namespace) -> None:
     """Raise ValueError for options that do not go together, or for files that cannot be read or written."""
-    if args.n_best is not None and args.n_best < 1:
-        raise ValueError(f"--n-best {args.n_best} must be at least 1")
-    if args.n_best is not None and args.n_best > args.beam_size:
-        raise ValueError(f"--n-best {args.n_best} needs --beam-size {args.n_best} or more, not {args.beam_size}")
+    check_n_best(args.n_best, args.beam_size)
     if args.engine == ENGINES[1] and (args.n_best or args.scores):
         raise ValueError(f"--n-best and --scores go with --engine {ENGINES[0]}")
     if args.input and not args.input.exists():
@@ -78,10 +75,16 @@ def check_options(args: argparse.Namespace) -> None:
 
 def check_output(path: Path | None) -> None:
     """Raise ValueError for a file that is there already, or that no folder can hold."""
-    if path and path.exists():
-        raise ValueError(f"{path} is there already; name another file")
-    if path and not path.parent.is_dir():
-        raise ValueError(f"{path}: there is no folder {path.parent}")
+    if path:
+        check_free(path)
+        if not path.parent.is_dir():
+            raise ValueError(f"{path}: there is no folder {path.parent}")
+
+
+def check_free(path: Path) -> None:
+    """Raise ValueError for a file or folder that is there already."""
+    if path.exists():
+        raise ValueError(f"{path} is there already; name another one")
 
 
 def _write(args: argparse.Namespace, written: Iterator[str]) -> None:
@@ -126,9 +129,9 @@ def _row(args: argparse.Namespace, number: int, text: str, score: float) -> str:
     return "\t".join([*columns, text.translate(CONTROL)]) + "\n"
 
 
-def loaded(args: argparse.Namespace) -> Translator:
-    """The translator of the command line; of a run's folder a line says which weights it has."""
-    translator = Translator.load(args.translator, args.device, args.checkpoint)
+def loaded(args: argparse.Namespace, device: str | None = None) -> Translator:
+    """The translator of the command line, on its device or this one; of a run's a line says which weights it has."""
+    translator = Translator.load(args.translator, device or args.device, args.checkpoint)
     if translator.weights:
         print(f"{args.translator}: {translator.weights}", file=sys.stderr)
     return translator

@@ -31,12 +31,7 @@ from .portable_tokenizer import write_readme, write_tokenizers
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 NEVER = -1e9  # the bias of <pad>, which is no word of the language; minus infinity would spoil sums
 
-README = """# {source} to {target}, for CTranslate2
-
-Needs `pip install ctranslate2 tokenizers` and nothing else. In this folder, a line in, a line out:
-
-```python
-import sys, ctranslate2
+README = """import sys, ctranslate2
 from tokenizers import Tokenizer
 
 engine = ctranslate2.Translator(".", inter_threads=2)
@@ -66,10 +61,10 @@ def export_ctranslate2(translator: Translator, folder: Path, int8: bool = False)
         ImportError: CTranslate2 is missing.
         ValueError: a tokenizer of spaCy's words.
     """
-    source_file, target_file = write_tokenizers(translator, folder)
+    files = write_tokenizers(translator, folder)
     write_ctranslate2(translator, folder, int8)
-    named = {"source_file": source_file, "target_file": target_file, "these": IN_8_BITS if int8 else THESE}
-    write_readme(translator, folder, README, **named)
+    these = IN_8_BITS if int8 else THESE
+    write_readme(translator, folder, README, "CTranslate2", "ctranslate2 tokenizers", these=these, **files)
 
 
 def write_ctranslate2(translator: Translator, folder: Path, int8: bool = False) -> None:

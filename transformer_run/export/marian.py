@@ -10,12 +10,7 @@ from transformer_lib.interop.marian import to_marian
 from ..translator import Translator
 from .portable_tokenizer import portable_tokenizer, write_readme
 
-README = """# {source} to {target}, for transformers
-
-Needs `pip install transformers torch` and nothing else. In this folder, a line in, a line out:
-
-```python
-import sys
+README = """import sys
 from transformers import AutoTokenizer, MarianMTModel
 
 tokenizer, model = AutoTokenizer.from_pretrained("."), MarianMTModel.from_pretrained(".")
@@ -49,7 +44,7 @@ def export_marian(translator: Translator, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     described = folder / "tokenizer_config.json"  # by the name that older versions know, too
     described.write_text(described.read_text("utf-8").replace("TokenizersBackend", "PreTrainedTokenizerFast"), "utf-8")
-    write_readme(translator, folder, README)
+    write_readme(translator, folder, README, "transformers", "transformers torch")
 
 
 def _transformers_tokenizer(translator: Translator) -> Any:

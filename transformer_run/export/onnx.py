@@ -26,12 +26,7 @@ from .portable_tokenizer import write_readme, write_tokenizers
 
 OPSET = 18  # what runtimes have had for years
 
-README = """# {source} to {target}, for ONNX Runtime
-
-Needs `pip install onnxruntime tokenizers` and nothing else. In this folder, a line in, its greedy translation out:
-
-```python
-import sys, numpy, onnxruntime
+README = """import sys, numpy, onnxruntime
 from tokenizers import Tokenizer
 
 encoder, step = (onnxruntime.InferenceSession(f"{{name}}.onnx") for name in ("encoder", "decoder_step"))
@@ -133,11 +128,11 @@ def export_onnx(translator: Translator, folder: Path) -> None:
     Raises:
         ValueError: a tokenizer of spaCy's words.
     """
-    source_file, target_file = write_tokenizers(translator, folder)
+    files = write_tokenizers(translator, folder)
     encoder, step = encoder_and_step(translator.model, longest_output(translator.model.config))
     onnx.save(encoder, folder / "encoder.onnx")
     onnx.save(step, folder / "decoder_step.onnx")
-    write_readme(translator, folder, README, source_file=source_file, target_file=target_file)
+    write_readme(translator, folder, README, "ONNX Runtime", "onnxruntime tokenizers", **files)
 
 
 def encoder_and_step(model: Transformer, most: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:

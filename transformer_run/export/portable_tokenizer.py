@@ -10,6 +10,12 @@ from transformer_lib.decoding import EXTRA, longest_output, longest_source
 
 from ..translator import Translator
 
+HEAD = """# {source} to {target}, for {program}
+
+Needs `pip install {packages}` and nothing else. In this folder, a line in, its translation out:
+
+```python
+"""
 # Python's str.split also splits at these four; \s is Unicode's white space.
 SPACES = r"[\s\x1c-\x1f]+"
 # The text "<eos>" is no end of a sentence. <unk> may stand for itself.
@@ -46,21 +52,25 @@ def portable_tokenizer(tokenizer: Tokenizer) -> Any:
     return _texts_alone(model)
 
 
-def write_tokenizers(translator: Translator, folder: Path) -> tuple[str, str]:
-    """Write the source's and the target's tokenizer; returns the names of the two files, or twice that of one."""
+def write_tokenizers(translator: Translator, folder: Path) -> dict[str, str]:
+    """Write the source's and the target's tokenizer; returns their two names for README.md, or twice that of one."""
     source, target = translator.source_tokenizer, translator.target_tokenizer
     names = ("tokenizer.json", "tokenizer.json") if source is target else ("source.json", "target.json")
     for name, side in zip(names, (source, target), strict=True):
         portable_tokenizer(side).save(str(folder / name))
-    return names
+    return {"source_file": names[0], "target_file": names[1]}
 
 
-def write_readme(translator: Translator, folder: Path, text: str, **more: str) -> None:
-    """Write README.md: the text with the translator's languages and special ids, and the limits of `translate`."""
+def write_readme(translator: Translator, folder: Path, text: str, program: str, packages: str, **more: str) -> None:
+    """Write README.md: what the folder is and needs, then this text from its program on.
+
+    Both get the translator's languages and special ids, and the limits of `translate`.
+    """
     model, config = translator.model, translator.model.config
     limits = {"longest": longest_source(model.config), "extra": EXTRA, "most": longest_output(model.config)}
     ids = {"pad_id": config.pad_id, "bos_id": config.bos_id, "eos_id": config.eos_id}
-    written = text.format(source=translator.source, target=translator.target, **limits, **ids, **more)
+    names = {"source": translator.source, "target": translator.target, "program": program, "packages": packages}
+    written = (HEAD + text).format(**names, **limits, **ids, **more)
     (folder / "README.md").write_text(written, "utf-8")
 
 
