@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import statistics
 from importlib import import_module
 from pathlib import Path
@@ -49,6 +50,18 @@ def test_a_diff_applies_to_the_package_and_its_model_learns(names):
 def test_every_diff_is_measured_and_every_measured_diff_exists():
     measured = {name for variant in since_then.VARIANTS.values() for name in variant.diffs}
     assert measured == set(NAMES) == set(since_then.TODAY)
+
+
+def test_the_page_lists_whole_parts_of_a_diff():
+    page = (Path(since_then.__file__).parents[1] / "book" / "since_then.md").read_text("utf-8")
+    listed = re.findall(r"since_then/(\w+)\.diff\n:language: diff\n:lines: (.*)\n", page)
+    assert listed
+    for name, ranges in listed:
+        lines = [*(FOLDER / f"{name}.diff").read_text("utf-8").splitlines(), "@@"]
+        for first, last in re.findall(r"(\d+)-(\d+)", ranges):
+            after = next(line for line in lines[int(last) :] if line.strip())
+            assert lines[int(first) - 1].startswith(("@@", "---")), (name, first)
+            assert after.startswith(("@@", "---")), (name, last)
 
 
 def test_a_diff_whose_lines_are_gone_is_refused_and_says_what_to_do(tmp_path, monkeypatch):
