@@ -73,7 +73,12 @@ def texts_without_encoding(source: str) -> list[int]:
         place = {"read_text": 1, "write_text": 2}.get(name)
         if place and not named and len(call.args) < place:
             lines.append(call.lineno)
-        if name == "open" and not named and owner not in {"os", "Image", "Run"} and not owner.startswith("zipfile."):
+        if (
+            name == "open"
+            and not named
+            and owner not in {"os", "Image", "Run", "tarfile"}
+            and not owner.startswith("zipfile.")
+        ):
             modes = [part.value for part in call.args if isinstance(part, ast.Constant) and isinstance(part.value, str)]
             lines += [] if any("b" in mode and len(mode) <= 3 for mode in modes) else [call.lineno]
     return lines
