@@ -446,6 +446,10 @@ def test_students_get_exercises_without_solutions(convert: Convert) -> None:
         ("```{literalinclude} ../library/layers.py\n:pyobject: gone\n```", r"page\.md:6: .*gone"),
         ("```{solution-start} ex-none\n```", r"page\.md:6: no solution-end"),
         (":::{admonition} A\n```{code-cell} ipython3\n1\n```\n:::", r"page\.md:7: unknown directive \{code-cell\}"),
+        (
+            "::::{how-we-know}\n```{literalinclude} ../library/layers.py\n:pyobject: double\n:class: run\n```\n::::",
+            r"page\.md:7: a listing to run inside \{how-we-know\}",
+        ),
     ],
 )
 def test_what_cannot_be_converted_is_named_with_its_line(convert: Convert, body: str, message: str) -> None:

@@ -73,6 +73,14 @@ def listing(source: str, caption: str) -> nodes.container:
     )
 
 
+def test_a_listing_of_class_evidence_is_evidence() -> None:
+    proof = listing("def count(x):\n    return x", "lib/count.py")
+    next(proof.findall(nodes.literal_block))["classes"] += ["run", "evidence"]
+    [_, argument, fold] = gathered(section("A run", proof, listing("x = 1", "lib/one.py")))[1].children
+    assert argument.astext().startswith("lib/one.py")
+    assert fold.children == [proof]
+
+
 def code_cell(lines: int) -> nodes.container:
     source = "\n".join(f"a = {i}" for i in range(lines))
     return nodes.container("", nodes.container("", nodes.literal_block(source, source), classes=["cell_input"]))

@@ -12,8 +12,8 @@ import symtable
 
 from workshop.course.exercises import ROLES, Exercise, tags
 from workshop.site.book_index import Page
-from workshop.site.make_notebooks import BOOK_ONLY, is_run, with_records
-from workshop.site.plain_markdown import Plain
+from workshop.site.make_notebooks import BOOK_ONLY, with_records
+from workshop.site.plain_markdown import Plain, is_run
 
 MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
 

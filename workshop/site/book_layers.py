@@ -1,8 +1,8 @@
 """A page in three layers: argument, always open; code, one line each on a phone; evidence, folded as *How we know*.
 
-Evidence is what stands in `{how-we-know}`, a cell with the tag `evidence`, and the section *The test*. Each section
-gets one fold for all of its evidence, at its end. In the HTML every fold of this module is open, for readers without
-scripts and for print; book-layers.js closes them, and its switch opens all.
+Evidence is what stands in `{how-we-know}`, a cell with the tag or a listing with the class `evidence`, and the section
+*The test*. Each section gets one fold for all of its evidence, at its end. In the HTML every fold of this module is
+open, for readers without scripts and for print; book-layers.js closes them, and its switch opens all.
 """
 
 import re
@@ -59,12 +59,19 @@ def proofs_as_evidence(doctree: nodes.document) -> None:
         (before if isinstance(before, nodes.section) else proof.parent).append(evidence)
 
 
+def is_evidence(node: nodes.Node) -> bool:
+    """Whether a part of a section says that it is evidence; a listing says it inside its wrapper."""
+    if not isinstance(node, nodes.container):
+        return False
+    inner = node.next_node(nodes.literal_block) if "literal-block-wrapper" in node["classes"] else None
+    return not {"evidence", "tag_evidence"}.isdisjoint([*node["classes"], *(inner["classes"] if inner else ())])
+
+
 def gather_evidence(_app: Sphinx, doctree: nodes.document) -> None:
     """Move the evidence of each section into one fold at its end, before the sections inside it."""
     proofs_as_evidence(doctree)
     for section in list(doctree.findall(nodes.section)):
-        containers = [child for child in section if isinstance(child, nodes.container)]
-        evidence = [child for child in containers if {"evidence", "tag_evidence"} & set(child["classes"])]
+        evidence = [child for child in section if is_evidence(child)]
         for child in evidence:
             section.remove(child)
         inside = next((i for i, child in enumerate(section) if isinstance(child, nodes.section)), len(section))

@@ -20,7 +20,7 @@ from nbformat.notebooknode import NotebookNode
 
 from workshop.course.variants import written
 from workshop.site.myst_blocks import Block, PageError
-from workshop.site.plain_markdown import Plain, whole_book
+from workshop.site.plain_markdown import Plain, is_run, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
@@ -66,11 +66,6 @@ def with_records(source: str, root: Path) -> str:
         return f'r"""{compact}"""'
 
     return RECORDED.sub(text, source)
-
-
-def is_run(block: Block) -> bool:
-    """Whether a listing becomes a code cell: source that the package does not install, for the reader to run."""
-    return block.name == "literalinclude" and "run" in str(block.options.get("class", "")).split()
 
 
 def pieces(plain: Plain) -> Iterator[Block | NotebookNode | None]:

@@ -60,6 +60,11 @@ def drawn(path: Path) -> str:
     return unescape(": ".join(words))
 
 
+def is_run(block: Block) -> bool:
+    """Whether a listing becomes a code cell: source that the package does not install, for the reader to run."""
+    return block.name == "literalinclude" and "run" in str(block.options.get("class", "")).split()
+
+
 def bold(heading: str) -> str:
     """A heading that stands in a paragraph, closed by a full stop unless it closes itself."""
     return f"**{heading}**" if heading.endswith((".", "?", "!")) else f"**{heading}.**"
@@ -195,7 +200,10 @@ class Plain:
         return render(block)
 
     def body(self, block: Block) -> str:
-        return self.render(blocks(block.body, block.body_line))
+        inside = blocks(block.body, block.body_line)
+        if lost := next(filter(is_run, inside), None):
+            raise self.error(lost.line, f"a listing to run inside {{{block.name}}} is no cell: put it before or after")
+        return self.render(inside)
 
     def heading(self, block: Block) -> str:
         number = self.index.number_of(self.page, block)
