@@ -1,13 +1,16 @@
-/* Questions that the page answers. The rules of each come from the chapter's own check (workshop/course/page_answers.py):
-   boxes of answers, and what the check says there. Progress stays in this browser. */
+/* Questions that the page answers, by rules from the chapter's own check (workshop/course/page_answers.py). */
 "use strict";
 
 (() => {
   const KEY = "book-answers";
   const AGAIN = "Not yet. Think again, or open a hint.";
   const ROUNDED = "Right as far as it goes. Give more decimals.";
+  const SLIPS = {
+    "The right numbers, in the wrong fields.": (all) => all.toReversed(),
+    "Right but for the sign.": (all) => all.map((one) => -one),
+  };
 
-  // ── Progress ──
+  // Progress
 
   let answers = {};
   let isKept = true;
@@ -27,7 +30,7 @@
 
   const counted = (labels) => `${labels.filter((label) => answers[label]?.right).length} of ${labels.length}`;
 
-  // ── Reading an answer ──
+  // Reading an answer
 
   // 12,000.5 or, with the comma for decimals, 12.000,5.
   function numeral(text, comma) {
@@ -113,7 +116,7 @@
   const word = (text) => text.normalize("NFKC").toLowerCase()
     .replace(/[-=−‐-―]+>|[⇒⟶➔➝➞]/g, "→").replace(/[▁_<>\s\p{Cf}]/gu, "");
 
-  // ── Judging ──
+  // Judging
 
   function within(value, range) {
     if (range === null) return true;
@@ -127,26 +130,24 @@
     return rule && { words: question.words[rule[1]], right: rule[2] === 1 };
   }
 
-  // Half a unit of the last decimal; 0 for one digit, a guess, and for a calculation.
+  // Half a unit of the last decimal; 0 for one digit and for a calculation.
   function rounding(text, label) {
     const [, whole, decimals] = /^-?(\d*)[.,](\d+)$/.exec(ascii(text, label)) ?? [];
     return decimals && Number(whole + decimals) > 9 ? 0.5 / 10 ** decimals.length : 0;
   }
 
-  // Whether the solution, in the first rule, becomes these numbers when it is rounded.
+  // Whether the solution, in the first rule, rounds to these numbers.
   function isRounded(question, values, slacks) {
     const [box, , right] = question.rules[0];
     return right === 1 && box.every((range, i) => within(values[i], range && [
       range[0] === null ? null : range[0] - slacks[i], range[1] === null ? null : range[1] + slacks[i]]));
   }
 
-  // The remark on what stands in the fields, and which of them cannot be read.
+  // The remark on the fields, and which cannot be read.
   function remark(question, texts) {
     const empty = texts.flatMap((text, i) => (text ? [] : [i]));
-    const missing = texts.length > 1 ? "Fill in every field." : "There is no answer yet.";
-    if (empty.length) return { words: missing, bad: empty };
-    const isNumber = ["number", "whole"].includes(question.kind);
-    if (!isNumber) return judged(question, texts.map(word)) ?? { words: AGAIN };
+    if (empty.length) return { words: texts.length > 1 ? "Fill in every field." : "There is no answer yet.", bad: empty };
+    if (!["number", "whole"].includes(question.kind)) return judged(question, texts.map(word)) ?? { words: AGAIN };
     const isWhole = question.kind === "whole";
     // 50 % may be 0.5 or, where percents are asked for, 50.
     const ways = [[false, 0.01], [true, 0.01], [false, 1], [true, 1]].filter(([comma]) => !(isWhole && comma));
@@ -164,18 +165,18 @@
     const said = found.find((one) => one?.right) ?? found[0];
     if (said?.right) return said;
     const slacks = texts.map((text, i) => (isWhole ? 0 : rounding(text, question.labels[i])));
-    return good.some((values) => isRounded(question, values, slacks)) ? { words: ROUNDED } : said ?? { words: AGAIN };
+    if (good.some((values) => isRounded(question, values, slacks))) return { words: ROUNDED };
+    const isSlip = (words) => good.some((values) => judged(question, SLIPS[words](values))?.right);
+    return said ?? { words: Object.keys(SLIPS).find(isSlip) ?? AGAIN };
   }
 
-  // ── The forms of the page ──
+  // The forms of the page
 
   const forms = [...document.querySelectorAll("form.answer")];
   const labels = forms.filter((form) => !form.matches(".ask")).map((form) => form.dataset.question);
 
   function count() {
-    const link = document.createElement("a");
-    link.href = "index.html#answers";
-    link.textContent = "All chapters";
+    const link = Object.assign(document.createElement("a"), { href: "index.html#answers", textContent: "All chapters" });
     const kept = isKept ? "" : " This browser does not keep them.";
     for (const form of forms) {
       form.querySelector(".answer-count").replaceChildren(
@@ -198,7 +199,7 @@
       place.textContent = found.words;
       place.classList.toggle("right", found.right === true);
       if (isChoice) return;
-      inputs.forEach((one, i) => one.setAttribute("aria-invalid", String(found.bad?.includes(i) ?? false)));
+      inputs.forEach((one, i) => one.setAttribute("aria-invalid", found.bad?.includes(i) ?? false));
     }
 
     form.addEventListener("submit", (event) => {
@@ -223,7 +224,7 @@
   }
   count();
 
-  // ── All chapters, on the first page ──
+  // All chapters, on the first page
 
   const all = document.querySelector("details.answers");
   if (all) {
@@ -234,14 +235,12 @@
       for (const [line, own] of lines) line.querySelector("span").textContent = counted(own);
     };
     all.querySelector(".answers-export").addEventListener("click", () => {
-      const saved = new Date().toISOString();
-      const text = JSON.stringify({ book: "The Executable Transformer", saved, answers }, null, 1);
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-      link.download = "transformer-answers.json";
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-      status.textContent = "Saved as transformer-answers.json.";
+      const content = { book: "The Executable Transformer", saved: new Date().toISOString(), answers };
+      const href = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
+      const download = "transformer-answers.json";
+      Object.assign(document.createElement("a"), { href, download }).click();
+      setTimeout(() => URL.revokeObjectURL(href), 1000);
+      status.textContent = `Saved as ${download}.`;
     });
     all.querySelector(".answers-clear").addEventListener("click", () => {
       if (!confirm("Clear all your answers in this browser?")) return;

@@ -23,6 +23,7 @@ from workshop.course.page_answers import (
     alike,
     checks_of,
     is_asked,
+    kind_of,
     rules_of,
 )
 from workshop.site.book_answers import form_html
@@ -148,6 +149,9 @@ def test_a_page_says_what_the_check_says(page: Page) -> None:
         rules = rules_of(check)
         assert judged(rules, check.solution) == check.say(check.solution)
         assert check.say(check.solution)[1], f"{exercise.label} does not accept its solution"
+        if kind_of(check) == "number":  # the note beside the field says that three digits are enough
+            rounded = tuple(float(f"{leaf:.3g}") for leaf in check.solution)
+            assert check.say(rounded)[1], f"{exercise.label}: {rounded}"
         for wrong in check.wrong:
             assert judged(rules, wrong) == (check.say(wrong)[0], False), f"{exercise.label}: {wrong}"
         generator = random.Random(1)
@@ -268,6 +272,18 @@ def test_a_number_that_is_rounded_too_far_is_told_so(blank: BrowserPage) -> None
         assert texts[text] in said, text
     assert "Bits" in remarks(blank, "number", rules, ["5.3"])
     assert wrong in remarks(blank, "number", [[[[3.66, 3.68]], "Right", 1]], ["3.6"])[0]
+
+
+def test_swapped_answers_and_a_wrong_sign_are_named(blank: BrowserPage) -> None:
+    negative = [[[[3, 3]], "Right", 1], [[[-4, -4]], "Twice", 0]]
+    assert remarks(blank, "number", negative, ["-3", "-4"]) == ["Right but for the sign.", "Twice"]
+    content = {"fields": ["x", "y"], "choices": [], "kind": "number", "rules": [[[[1, 1], [2, 2]], "Right", 1]]}
+    blank.set_content(form_html("q", content))
+    blank.add_script_tag(path=ROOT / "book" / "_static" / "book-answers.js")
+    for field, text in zip(blank.get_by_role("textbox").all(), "21", strict=True):
+        field.fill(text)
+    blank.keyboard.press("Enter")
+    assert blank.get_by_role("status").inner_text() == "The right numbers, in the wrong fields."
 
 
 def test_a_word_is_read_as_phones_and_input_methods_write_it(blank: BrowserPage) -> None:

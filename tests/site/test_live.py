@@ -257,6 +257,8 @@ def test_another_search_translates_anew(page: Page) -> None:
     assert page.locator(".live-result").is_hidden()
     page.check("[name=live-search][value='1']")
     assert translated(page, sentence) == one
+    top, bottom = (page.locator(name).bounding_box() or {} for name in ("#live-text", ".live-translation"))
+    assert bottom["y"] + bottom["height"] - top["y"] < 400  # what an open keyboard leaves of a phone
     for size, wanted in ((4, four), (1, one)):
         page.check(f"[name=live-search][value='{size}']")
         page.wait_for_function(

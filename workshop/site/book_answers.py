@@ -28,7 +28,7 @@ from workshop.site.book_index import pages_in_order, read_page
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = {
     "word": "Write -> for an arrow. You may leave out ▁ and the brackets of &lt;eos&gt;.",
-    "number": "A number, or a calculation such as 3 * 512 or ln(2).",
+    "number": "A number (three digits are enough), or a calculation such as 3 * 512 or ln(2).",
     "whole": "A whole number, or a calculation such as 3 * 512.",
     "choice": "A tap or a click answers. With keys, the arrows choose and Enter answers.",
     "several": "Choose all that apply.",

@@ -48,7 +48,7 @@
     const button = loadForm.querySelector("button");
     button.hidden = ready;
     textForm.hidden = !ready;
-    result.hidden = !ready || shown?.name !== radio.value;
+    result.hidden = find(".live-answer").hidden = !ready || shown?.name !== radio.value;
     find(".live-surgery").hidden = !ready;
     button.textContent = `Load: ${LiveTranslator.missing(sizes)}`;
     find(".live-status").textContent = ready
@@ -159,7 +159,7 @@
       ? `Never seen in training: ${unknown.join(", ")}. The model reads <unk> in its place, and guesses.`
       : "";
     find(".live-translation").lang = translator.target;
-    result.hidden = false;
+    result.hidden = find(".live-answer").hidden = false;
   }
 
   async function go(current, start, { once = false, wait = pause } = {}) {
