@@ -5,12 +5,14 @@ Of a project they are its tests; test_3_… belongs to its task 3.
 
 import ast
 import re
+import symtable
 from typing import Any
 
 PARTS = {"-check": "check", "-hidden": "further checks"}
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"  # nbgrader's own, in the cell of further checks
 SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 TEST = re.compile(r"test_(\d+)_")
+MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
 HEADING = re.compile(r"## (.+)")
 
 
@@ -19,6 +21,17 @@ def exercise_of(part: str) -> str:
     if test := TEST.match(part):
         return f"task {test[1]}"
     return next((part.removesuffix(ending) for ending in PARTS if part.endswith(ending)), part)
+
+
+def plain_python(source: str) -> str:
+    """The source with the lines that only IPython understands emptied."""
+    return MAGIC.sub(r"\1pass", source)
+
+
+def bound(source: str) -> set[str]:
+    """The names that a cell binds for the cells after it."""
+    top = symtable.symtable(plain_python(source), "cell", "exec")
+    return {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
 
 
 def definitions(check: str) -> str:
