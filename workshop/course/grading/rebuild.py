@@ -176,7 +176,7 @@ def _answers_from_below(release: Any, notebook: Any, added: dict[int, list[Any]]
 
 
 def _put_back(release: Any, notebook: Any, kept: set[int], added: dict[int, list[Any]]) -> list[str]:
-    """Note each missing cell that is back; a starter is left empty where it would undo what the student defines above."""
+    """Note each missing cell; a starter is left empty where it would undo what the student defines above it."""
     asked, notes = _asked(release), []
     for place, cell in enumerate(release.cells):
         if place not in kept and "nbgrader" in cell.metadata:
