@@ -538,7 +538,7 @@ def test_a_written_answer_that_nobody_has_marked_is_no_0() -> None:
     one = Marks(
         Submission(Path("x"), "ada", "attention"), {"ex-why": 0.0}, {"ex-why": 6.0}, ["ex-why"], unseen={"ex-why"}
     )
-    assert rows(generic([one]))[1][2:6] == ["0.0", "6.0", "", "ex-why"]
+    assert rows(generic([one]))[1][2:6] == ["0.0", "6.0", "–", "ex-why"]
 
 
 def test_excel_opens_a_table_in_columns_and_with_all_letters() -> None:
