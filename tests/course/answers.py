@@ -55,6 +55,7 @@ TYPES = {
 SEQUENCES = {
     "a list": "lambda x: [*x] if isinstance(x, tuple) else x",
     "a tuple": "lambda x: (*x,) if isinstance(x, list) else x",
+    "an iterator": "lambda x: (one for one in x) if isinstance(x, (list, tuple)) else x",
     "an array": "lambda x: __import__('numpy').array(x) if isinstance(x, (list, tuple)) else x",
     "an ordered dictionary": "lambda x: __import__('collections').OrderedDict(x) if isinstance(x, dict) else x",
 }
@@ -95,6 +96,10 @@ CALLABLES = {
     "dispatched": "__import__('functools').singledispatch(FUNCTION)",
     "called by names": (
         "lambda *given: FUNCTION(**dict(zip(__import__('inspect').signature(FUNCTION).parameters, given)))"
+    ),
+    "given tensors as the grader gives them, with no strides of another's": (
+        "lambda *given: FUNCTION(*given) if all("
+        "one.is_contiguous() for one in given if isinstance(one, __import__('torch').Tensor)) else None"
     ),
     "in inference mode": "__import__('torch').inference_mode()(FUNCTION)",
     "with gradients": "__import__('torch').enable_grad()(FUNCTION)",

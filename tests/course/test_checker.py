@@ -25,7 +25,7 @@ from transformer_lib.fast import SmoothedCrossEntropy
 from transformer_lib.label_smoothing import token_losses
 from workshop.course.exercises import exercises_of
 from workshop.course.grading import sandbox
-from workshop.course.grading.checker import Chapter, Run
+from workshop.course.grading.checker import Chapter, Run, error_output
 from workshop.course.grading.refusal import LIBRARY, function_at, refused
 from workshop.course.grading.sandbox import WITHOUT, Limits, broken, missing
 from workshop.course.grading.wire import Unknown, Wire
@@ -311,6 +311,11 @@ def test_a_check_uses_the_students_functions_as_if_they_were_here(run_of: Callab
     assert failed.pop("does not compile").startswith("SyntaxError: ")
     assert failed == {"raises": "ValueError: no", "a wrong answer fails": "AssertionError: it is 4"}
     assert run.events == []
+
+
+def test_an_error_names_the_line_and_not_the_kernels_name_for_the_cell() -> None:
+    told = error_output("SyntaxError", "expected ':' (<ipython-input-1-fd86015706d5>, line 1)")
+    assert told["evalue"] == "expected ':' (line 1)"
 
 
 COMPILED = """

@@ -224,6 +224,14 @@ def test_an_error_that_counts_for_the_student_is_said_in_the_hidden_check_too() 
             assert "print(" in ast.unparse(handler), one.label
 
 
+def test_a_check_imports_nothing_that_an_answer_could_use_by_mistake() -> None:
+    """The student's notebook would know the name, and the grader would not."""
+    for one in (one for _, _, exercises in chapters().values() for one in exercises if one.is_graded_by_machine):
+        body = ast.parse(one.cells["check"]).body
+        imports = {ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom)}
+        assert imports <= {"from transformer_lib.data.text_files import read_numbers"}, one.label
+
+
 def test_what_no_check_looks_for_the_text_says() -> None:
     forbids = re.compile(r"(without( a)?|[Nn]o) (loops?|library)\b")
     found = {}

@@ -351,6 +351,48 @@ def test_a_missing_answer_gets_its_starter_and_a_note(tmp_path: Path) -> None:
     assert [note.partition(":")[0] for note in notes] == ["ex-f"]
 
 
+def two_answers() -> Any:
+    """The small assignment with a second answer, which starts as `y = None`."""
+    book = assignment()
+    check = role("ex-y-check", grade=True, locked=True, points=1) | {"book": {"answer": "ex-y", "names": ["y"]}}
+    book.cells[4:4] = [
+        new_markdown_cell("## y", id="ex-y-text"),
+        new_code_cell("y = None", id="ex-y", metadata=role("ex-y", solution=True)),
+        new_code_cell("assert y", id="ex-y-check", metadata=check),
+    ]
+    return book
+
+
+BOTH = "%%time\nimport os\ndef f(x):\n    return 2 * x\ny: int = 3"
+
+
+@pytest.mark.parametrize("place", ["a cell on top", "the cell of the first answer"])
+def test_no_starter_is_put_back_behind_the_cell_that_answers_for_it(tmp_path: Path, place: str) -> None:
+    mine = two_answers()
+    del mine.cells[5]
+    if place == "a cell on top":
+        del mine.cells[2]
+        mine.cells.insert(0, new_code_cell(BOTH, id="own"))
+    else:
+        mine.cells[2].source = BOTH
+    rebuilt, notes = rebuild(two_answers(), submitted(tmp_path, mine))
+    by_name = {one.metadata["nbgrader"]["grade_id"]: one for one in rebuilt.cells if "nbgrader" in one.metadata}
+    assert (by_name["ex-f"].source, by_name["ex-y"].source) == (BOTH, "")
+    assert "unanswered" not in by_name["ex-y-check"].metadata
+    assert [note.partition(":")[0] for note in notes][-1] == "ex-y"
+    assert "starter" not in notes[-1]
+
+
+def test_what_is_defined_below_the_check_keeps_the_starter(tmp_path: Path) -> None:
+    mine = two_answers()
+    del mine.cells[2]
+    mine.cells[4].source = BOTH  # the second answer: its own place counts
+    rebuilt, notes = rebuild(two_answers(), submitted(tmp_path, mine))
+    assert sources(rebuilt)[2] == "def f(x):\n    ..."
+    assert [note.partition(":")[0] for note in notes] == ["ex-f"]
+    assert "starter" in notes[0]
+
+
 def test_an_answer_copied_below_counts_last_as_when_the_student_ran_it(tmp_path: Path) -> None:
     mine = assignment()
     again = new_code_cell("def f(x):\n    return 2", metadata=role("ex-f", solution=True))
@@ -496,7 +538,7 @@ def test_a_written_answer_that_nobody_has_marked_is_no_0() -> None:
     one = Marks(
         Submission(Path("x"), "ada", "attention"), {"ex-why": 0.0}, {"ex-why": 6.0}, ["ex-why"], unseen={"ex-why"}
     )
-    assert rows(generic([one]))[1][2:6] == ["0.0", "6.0", "", "ex-why"]
+    assert rows(generic([one]))[1][2:6] == ["0.0", "6.0", "–", "ex-why"]
 
 
 def test_excel_opens_a_table_in_columns_and_with_all_letters() -> None:

@@ -7,20 +7,13 @@ from each name that is read, back to the nearest cell before it that binds the n
 import ast
 import builtins
 import dis
-import re
 import symtable
 
 from workshop.course.exercises import ROLES, Exercise, tags
+from workshop.course.grading.exercise_parts import bound, plain_python
 from workshop.site.book_index import Page
 from workshop.site.make_notebooks import BOOK_ONLY, with_records
 from workshop.site.plain_markdown import Plain, is_run
-
-MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
-
-
-def plain_python(source: str) -> str:
-    """The source with the lines that only IPython understands emptied."""
-    return MAGIC.sub(r"\1pass", source)
 
 
 def _names_inside(table: symtable.SymbolTable) -> set[str]:
@@ -30,12 +23,6 @@ def _names_inside(table: symtable.SymbolTable) -> set[str]:
         names |= {symbol.get_name() for symbol in child.get_symbols() if symbol.is_global() and symbol.is_referenced()}
         names |= _names_inside(child)
     return names
-
-
-def bound(source: str) -> set[str]:
-    """The names that a cell binds for the cells after it."""
-    top = symtable.symtable(plain_python(source), "cell", "exec")
-    return {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
 
 
 def read(source: str) -> set[str]:

@@ -88,6 +88,7 @@ name = "{label}"'''
 OTTER_CASE = """\
 @test_case(name="{part}", points={points}, hidden={hidden})
 def {part}(env):
+    env.update({{name: [*env[name]] for name in {names!r} if hasattr(env.get(name), "__next__")}})
     exec({source!r}, dict(env))
 """
 
@@ -161,7 +162,8 @@ def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
         part = role["grade_id"].removeprefix(f"{label}-")
         source = f"{before}\n{''.join(cell['source'])}"
         before = definitions(source)
-        parts.append(OTTER_CASE.format(part=part, points=role["points"], hidden=part == "hidden", source=source))
+        words = {"part": part, "points": role["points"], "hidden": part == "hidden", "source": source}
+        parts.append(OTTER_CASE.format(**words, names=cell["metadata"]["book"]["names"]))
     return "\n\n".join(parts)
 
 

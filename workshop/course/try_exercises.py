@@ -21,6 +21,7 @@ from typing import Any
 from workshop.course.exercise_context import asked, bound, context, plain_python, read
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.grading.counted import counted
+from workshop.course.grading.exercise_parts import kept
 from workshop.course.variants import combinations
 from workshop.site.book_index import Page, pages_in_order
 from workshop.site.myst_blocks import PageError
@@ -65,6 +66,7 @@ def mark(exercise: Exercise, answer: str, names: dict[str, Any]) -> Mark:
     """The points of one answer."""
     names = dict(names)
     raised = run(answer, names)
+    names.update({name: kept(names[name]) for name in asked(exercise) & {*names}})
     definitions, call = split_check(exercise.cells["check"])
     raised = run(f"{definitions}\nmessage_of_the_check = {call}", names) or raised
     visible = raised or str(names["message_of_the_check"])

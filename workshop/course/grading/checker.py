@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -28,12 +29,13 @@ START_SECONDS = 120  # for the interpreter in a sandbox
 SETUP_SECONDS = 180  # for one cell of the chapter's
 GRACE_SECONDS = 5  # in which code that was told to stop may do so
 LETTERS = 2000  # of a message
+CELL = re.compile(r"<ipython-input-[^>]*>, ")  # a name of the kernel's for a cell, which no student has seen
 Output = dict[str, Any]
 Cell = dict[str, Any]
 
 
 def error_output(name: str, message: str) -> Output:
-    message = readable(message)
+    message = CELL.sub("", readable(message))
     message = message[:LETTERS] + " …" if len(message) > LETTERS else message
     name = readable(name)[:100]
     return {"output_type": "error", "ename": name, "evalue": message, "traceback": [f"{name}: {message}"]}

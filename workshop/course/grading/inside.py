@@ -16,6 +16,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
+from workshop.course.grading.exercise_parts import kept
 from workshop.course.grading.refusal import refused
 from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
 
@@ -139,7 +140,9 @@ class Student:
         self.fresh()
         self.without(without)
         self.wire.forget()
-        return {name: self.wire.encode(self.shell.user_ns[name]) for name in names if name in self.shell.user_ns}
+        own = self.shell.user_ns
+        own.update({name: kept(own[name]) for name in names if name in own})
+        return {name: self.wire.encode(own[name]) for name in names if name in own}
 
 
 def main() -> None:

@@ -149,7 +149,7 @@ def generic(marks: list[Marks]) -> list[list[object]]:
     head = ["student", "name", "points", "of"]
     rows: list[list[object]] = [[*head, *parts, "not marked yet", "notes"]]
     for one in marks:
-        known = {} if one.error else one.sums | one.points | dict.fromkeys(one.unseen, "")
+        known = {} if one.error else one.sums | one.points | dict.fromkeys(one.unseen, "–")
         points = [known.get(part, "") for part in parts]
         notes = "; ".join([*one.notes, *([NO_MARK] if one.error else [])])
         names = [one.submission.student, one.submission.name]

@@ -5,7 +5,6 @@ assignment comes from the release; from the submission come the answers, found b
 the names that they define or by their place, and the cells that the student added, which stay where they were.
 """
 
-import ast
 import copy
 import itertools
 import json
@@ -14,6 +13,7 @@ from typing import Any
 
 import nbformat
 
+from workshop.course.grading.exercise_parts import bound
 from workshop.course.grading.submissions import BASE64, MAX_MB, readable
 
 MAX_MB_ANSWERS = 20  # of what is read in a notebook: all but its outputs
@@ -111,12 +111,9 @@ def _is_answer(cell: Any) -> bool:
 def _defines(source: str) -> set[str]:
     """The names that code binds at its top level; none if it cannot be parsed."""
     try:
-        body = ast.parse(source).body
+        return bound(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
-    names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    targets = [target for node in body if isinstance(node, ast.Assign) for target in node.targets]
-    return names | {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
 
 
 def _asked(release: Any) -> dict[str, set[str]]:
@@ -178,6 +175,21 @@ def _answers_from_below(release: Any, notebook: Any, added: dict[int, list[Any]]
     return notes
 
 
+def _put_back(release: Any, notebook: Any, kept: set[int], added: dict[int, list[Any]]) -> list[str]:
+    """Note each missing cell; a starter is left empty where it would undo what the student defines above it."""
+    asked, notes = _asked(release), []
+    for place, cell in enumerate(release.cells):
+        if place not in kept and "nbgrader" in cell.metadata:
+            above = [own for anchor, cells in added.items() if anchor < place for own in cells]
+            above += [notebook.cells[other] for other in kept if other < place and _is_answer(release.cells[other])]
+            defined = set().union(*(_defines(one.source) for one in above if one.cell_type == "code"))
+            what = "the starter was put back" if _is_answer(cell) else "the original was put back"
+            if (names := asked.get(_grade_id(cell), set())) and names <= defined:
+                notebook.cells[place].source, what = "", f"a cell above it defines {', '.join(sorted(names))}"
+            notes.append(f"{_grade_id(cell)}: was missing; {what}")
+    return notes
+
+
 def mark_unanswered(release: Any, notebook: Any) -> None:
     """Let the checks of untouched answers know it: their message is then that, not what an empty cell raises."""
     pairs = zip(release.cells, notebook.cells, strict=True)
@@ -208,10 +220,7 @@ def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:
             foreign |= {book["numbers"]} if "numbers" in book else set()
             if book.get("answer") not in foreign:
                 notes.append(f"{_grade_id(original)}: {OTHER_NUMBERS if 'numbers' in book else CHANGED}")
-    for place, cell in enumerate(release.cells):
-        if place not in places.values() and "nbgrader" in cell.metadata:
-            what = "the starter" if _is_answer(cell) else "the original"
-            notes.append(f"{_grade_id(cell)}: was missing; {what} was put back")
+    notes += _put_back(release, notebook, {*places.values()}, added)
     notes += _answers_from_below(release, notebook, added)
     mark_unanswered(release, notebook)
     cells = list(added.get(-1, []))

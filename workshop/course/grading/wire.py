@@ -21,9 +21,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from workshop.course.grading.exercise_parts import ITEMS
+
 MESSAGE_BYTES = 64 << 20
 ARRAY_BYTES = 16 << 20
-ITEMS = 1_000_000  # taken from an iterator
 LETTERS = 2000  # of an error's message
 CONFIGURATIONS = ("TransformerConfig", "TrainingConfig")
 
