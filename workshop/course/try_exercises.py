@@ -21,7 +21,7 @@ from typing import Any
 from workshop.course.exercise_context import asked, bound, context, plain_python, read
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.grading.counted import counted
-from workshop.course.grading.exercise_parts import kept
+from workshop.course.grading.wire import kept
 from workshop.course.variants import combinations
 from workshop.site.book_index import Page, pages_in_order
 from workshop.site.myst_blocks import PageError

@@ -4,15 +4,12 @@ Of a project they are its tests; test_3_… belongs to its task 3.
 """
 
 import ast
-import itertools
 import re
 import symtable
-from collections.abc import Iterator
 from typing import Any
 
 PARTS = {"-check": "check", "-hidden": "further checks"}
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"  # nbgrader's own, in the cell of further checks
-ITEMS = 1_000_000  # taken from an iterator
 SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 TEST = re.compile(r"test_(\d+)_")
 MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
@@ -35,15 +32,6 @@ def bound(source: str) -> set[str]:
     """The names that a cell binds for the cells after it."""
     top = symtable.symtable(plain_python(source), "cell", "exec")
     return {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
-
-
-def kept(value: Any) -> Any:
-    """An answer of which every check sees the same: what an iterator gives, which one reading uses up, as a list."""
-    if isinstance(value, Iterator):
-        return [kept(one) for one in itertools.islice(value, ITEMS)]
-    if type(value) is dict:
-        return {key: kept(one) for key, one in value.items()}
-    return type(value)(map(kept, value)) if type(value) in (list, tuple) else value
 
 
 def definitions(check: str) -> str:

@@ -16,9 +16,8 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from workshop.course.grading.exercise_parts import kept
 from workshop.course.grading.refusal import refused
-from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
+from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, kept, used
 
 DEPTH = sys.getrecursionlimit()
 SHOWN = ("text/plain", "image/png")
