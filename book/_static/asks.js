@@ -1,5 +1,5 @@
-/* A question before a showing: what it names stays veiled until the answer, in its own place and size, so that nothing
-   on the page moves. */
+/* A question before a showing: what it names is veiled until the answer, and opens below the question, so that nothing
+   above it moves. */
 "use strict";
 
 /** Whether the form holds an answer that it has remarked on; book-answers.js has run before. */

@@ -119,3 +119,14 @@ function showCurrent() {
   }
 }
 addEventListener("load", showCurrent);
+
+/* The arrow to the top is not seen where it would lie on something that can be pressed. */
+addEventListener("scroll", () => requestAnimationFrame(() => {
+  const arrow = document.getElementById("pst-back-to-top");
+  const { left, top, width, height } = arrow?.getBoundingClientRect() ?? {};
+  if (!width) return;
+  const [across, down] = [width - 1, height - 1].map((length) => [0, length / 2, length]);
+  const under = across.flatMap((x) => down.flatMap((y) => document.elementsFromPoint(left + x, top + y)));
+  const isOver = under.some((one) => !arrow.contains(one) && one.closest("a, button, input, label, select, summary"));
+  arrow.classList.toggle("is-over", isOver);
+}), { passive: true });

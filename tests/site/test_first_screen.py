@@ -223,6 +223,29 @@ def test_a_model_that_does_not_arrive_is_named_and_the_next_press_loads_it(page:
     page.wait_for_function(WRITTEN, arg="vier hundert sieben und vierzig", timeout=60_000)
 
 
+@pytest.mark.parametrize(("is_touched", "focused"), [(True, "submit"), (False, "text")])
+def test_a_keyboard_on_the_screen_does_not_rise_over_the_answer(
+    context: BrowserContext, page: Page, origins: dict[str, str], is_touched: bool, focused: str
+) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    context.new_cdp_session(page).send("Emulation.setTouchEmulationEnabled", {"enabled": is_touched})
+    opened(page, origins["http"] + "book/index.html")
+    share = page.locator(".first-rows li:first-child .first-share")
+    assert share.text_content() == "looks at seven 100\u00a0%"
+    clipped = "all => all.map(one => getComputedStyle(one).clipPath !== 'none')"
+    assert share.locator("> *").evaluate_all(clipped) == [False, False, True]
+    page.fill(FIELD, "hello")
+    page.click("[type=submit]")
+    assert "no English number word" in page.inner_text("#first-problem")
+    assert page.evaluate("document.activeElement.type") == focused
+    assert page.locator("#first-numbers").bounding_box()["height"] < 200, "nothing empty below"  # type: ignore[index]
+    page.fill(FIELD, "447")
+    page.click(".first-fetch")
+    page.wait_for_function(WRITTEN, arg="vier hundert sieben und vierzig", timeout=60_000)
+    page.wait_for_function("type => document.activeElement.type === type", arg=focused)
+    assert page.is_visible(".first-larger")
+
+
 @pytest.mark.parametrize("name", ["index", "twenty_minutes"])
 def test_paper_shows_the_last_state(page: Page, origins: dict[str, str], name: str) -> None:
     opened(page, f"{origins['http']}book/{name}.html")
@@ -248,16 +271,19 @@ LEGIBLE = """id => [...document.getElementById(id).querySelectorAll('text, .capt
   .filter(part => part.checkVisibility({ visibilityProperty: true })).length"""
 
 
-def test_a_picture_waits_for_the_answer_and_nothing_moves(asking: Page) -> None:
+def test_a_picture_waits_in_a_low_box_and_nothing_above_it_moves(asking: Page) -> None:
     forms = asking.locator("form[data-before]")
     assert [form.get_attribute("data-before") for form in forms.all()] == WAITING
     assert [asking.evaluate(LEGIBLE, part) for part in WAITING] == [0] * 6
     for form, part in zip(forms.all(), WAITING, strict=True):
-        tall = "id => document.getElementById(id).getBoundingClientRect().height"
-        before = asking.evaluate(tall, part)
+        asking.locator(f"#{part} .ask-veil").scroll_into_view_if_needed()
+        box, above = asking.locator(f"#{part}").bounding_box(), form.bounding_box()
+        assert box is not None
+        assert above is not None
+        assert 90 <= box["height"] <= 120, part
         form.locator("label").first.click()
         assert asking.evaluate(LEGIBLE, part) > 0, part
-        assert asking.evaluate(tall, part) == pytest.approx(before, abs=1), part
+        assert (form.bounding_box() or {})["y"] == pytest.approx(above["y"], abs=1), part
     assert asking.locator(".ask-veil").count() == 0
     asking.reload(wait_until="load")
     assert asking.locator(".ask-veil").count() == 0, "whoever has answered sees it all"
@@ -331,6 +357,14 @@ def test_writing_grows_beside_learning(twenty: Page) -> None:
         assert twenty.locator(".pair-right:not(.pair-open)").count() == count
         twenty.click(".pair-step")
     assert twenty.locator(".pair-right:not(.pair-open)").count() == 0
+
+
+def test_the_word_written_is_on_the_screen(asking: Page) -> None:
+    unveiled(asking)
+    asking.evaluate("document.querySelector('.pair-step').scrollIntoView({ block: 'center' })")
+    for row in range(1, 5):
+        asking.click(".pair-step")
+        assert asking.evaluate(ON_SCREEN, f".pair-rows li:nth-child({row}) .pair-right"), row
 
 
 def test_the_last_drawing_has_a_gpt_and_the_model_of_2017(twenty: Page) -> None:

@@ -100,6 +100,26 @@ def test_the_way_up_is_an_arrow_in_the_corner_that_goes_while_one_reads(phone: P
     arrow.wait_for(state="hidden", timeout=10_000)
 
 
+def test_the_way_up_does_not_cover_what_is_pressed(phone: Page, origins: dict[str, str]) -> None:
+    opened(phone, origins["http"] + "book/twenty_minutes.html")
+    arrow = phone.locator("#pst-back-to-top")
+    for offset, is_seen in ((0, False), (200, True)):
+        phone.evaluate("scrollTo(0, 4000)")
+        phone.wait_for_timeout(200)
+        phone.evaluate(
+            """offset => {
+              const button = Object.assign(document.createElement("button"), { textContent: "Press", id: "under" });
+              document.getElementById("under")?.remove();
+              button.style = `position: fixed; right: 30px; bottom: ${20 + offset}px`;
+              document.body.append(button);
+            }""",
+            offset,
+        )
+        phone.mouse.wheel(0, -500)
+        phone.wait_for_timeout(500)
+        assert arrow.is_visible() == is_seen
+
+
 def test_the_list_of_chapters_shows_the_one_that_is_open(phone: Page, origins: dict[str, str]) -> None:
     phone.set_viewport_size({"width": 1280, "height": 500})
     for name, title in (("first_steps", "First steps"), ("gpu_training", "Training on a GPU"), ("masks", "Masks")):

@@ -106,6 +106,17 @@ def test_a_term_of_the_glossary_is_shown_with_its_sentence(page: Page, origins: 
     assert page.locator(f"#{urlsplit(page.url).fragment}").inner_text() == "softmax"
 
 
+@pytest.mark.parametrize("query", ["ChatGPT", "dice"])
+def test_a_result_leads_to_the_section_named_after_the_word_or_to_what_is_shown(
+    page: Page, origins: dict[str, str], query: str
+) -> None:
+    files = found(page, origins["http"], query)
+    item = page.locator("#search-results li").nth(files.index("twenty_minutes"))
+    item.scroll_into_view_if_needed()
+    item.locator(".highlighted").first.wait_for()
+    assert (item.locator("a").get_attribute("href") or "").endswith("#what-this-says-of-chatgpt")
+
+
 def test_where_nothing_is_found_the_page_speaks_of_no_categories(page: Page, origins: dict[str, str]) -> None:
     page.goto(f"{origins['http']}search.html?q=rhinoceros")
     status = page.locator(".search-summary")

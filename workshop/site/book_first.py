@@ -51,7 +51,8 @@ def page_html(static: str) -> str:
     read, written = [*english.split(), END], [*german.split(), END]
     rows = "\n".join(
         f'<li><span class="first-word" lang="de">{html.escape(word)}</span> <span class="first-share">'
-        f'<span>looks at</span> <b lang="en">{read[shares.index(max(shares))]}</b> {max(shares)} %</span></li>'
+        f'<span>looks at</span> <b lang="en">{read[shares.index(max(shares))]}</b>'
+        f'<span class="first-percent"> {max(shares)} %</span></span></li>'
         for word, shares in zip(written, heads[HEAD], strict=True)
     )
     content = json.dumps(hundred()["numbers"], ensure_ascii=False, separators=(",", ":"))

@@ -1,7 +1,8 @@
 /* How results of the search are ordered and shown; the build puts this into Sphinx's search (html_search_scorer).
    First comes the chapter whose subject the word is, then its line in the glossary, then the short way; then other
    chapters, and the API last, except for a name such as beam_search. Each page comes once, with a passage that has the
-   words, from a file of the page (book_search.py) that is loaded when the result comes into view. */
+   words, from a file of the page (book_search.py) that is loaded when the result comes into view. A result leads to the
+   one section whose title has the words, or else to what is shown. */
 {
   const WORD = /[\p{Letter}\p{Number}_]+/gu;
   const GLOSSARY = "book/glossary", SHORT_WAY = "book/twenty_minutes";
@@ -46,7 +47,19 @@
       all.find(([docname, , anchor]) => docname === GLOSSARY && anchor),
       chapters.find(([docname]) => docname === SHORT_WAY),
     ].filter(Boolean);
+    chapters.forEach(leadToSection);
     return [...new Set(isName() ? all : [...first, ...all])].reverse();
+  };
+
+  /* A word of the index leads to the section that is named after it, where a page has one. */
+  const leadToSection = (result) => {
+    if (!result[2]) return;
+    const { alltitles, docnames } = Search._index;
+    const wanted = splitQuery(query()).map(stem);
+    const named = Object.entries(alltitles)
+      .filter(([title]) => wanted.every((word) => splitQuery(title).map(stem).includes(word)))
+      .flatMap(([, places]) => places.filter(([page, id]) => id && docnames[page] === result[0]));
+    if (named.length === 1) result[2] = `#${named[0][1]}`;
   };
 
   /* How many of the words a passage has: whole ones count before parts of one. */
@@ -81,12 +94,13 @@
 
   const results = new Map();
   Search.show = (docname, passages) => {
-    const { passage, anchor } = results.get(docname);
+    const { link, passage, anchor } = results.get(docname);
     const wanted = [...Search._parseQuery(query())[1]];
     const score = ([place, text]) => hits(text, wanted) + (place === anchor ? 0.5 : 0);
     const scores = passages.map(score);
-    const best = passages[scores.indexOf(Math.max(...scores))]?.[1] ?? "";
+    const [place, best] = passages[scores.indexOf(Math.max(...scores))] ?? ["", ""];
     passage.replaceChildren(...shown(best, wanted));
+    if (!anchor && hits(link.textContent, wanted) < wanted.length) link.hash = place;
   };
 
   const watch = new IntersectionObserver((entries) => {
@@ -103,12 +117,13 @@
   Search.query = (text) => {
     new MutationObserver((changes) => {
       for (const item of changes.flatMap(({ addedNodes }) => [...addedNodes])) {
-        const [page, anchor] = item.querySelector("a").getAttribute("href").split("#");
+        const link = item.querySelector("a");
+        const [page, anchor] = link.getAttribute("href").split("#");
         if (item.querySelector(":scope > span")) continue; // an object of the API says what it is
         const passage = item.appendChild(document.createElement("p"));
         passage.className = "context";
         item.dataset.page = page.replace(/\.html$/, "");
-        results.set(item.dataset.page, { passage, anchor });
+        results.set(item.dataset.page, { link, passage, anchor });
         watch.observe(item);
       }
     }).observe(Search.output, { childList: true });

@@ -21,6 +21,7 @@
   let translator = null;
 
   const head = () => Number(find("[name=first-head]:checked").value);
+  const isTouched = () => matchMedia("(pointer: coarse)").matches; // a keyboard on the screen would cover the answer
   const say = (words) => {
     find("#first-problem").textContent = words;
     input.setAttribute("aria-invalid", String(words !== ""));
@@ -111,6 +112,8 @@
     const found = number < hundred.length ? recorded(hundred[number]) : await computed(LiveTranslator.englishNumber(number));
     if (mine === asked) {
       shown = found;
+      find(".first-larger").hidden = number < hundred.length;
+      find(".first-note").hidden = number >= hundred.length;
       play(QUICK);
     }
   }
@@ -126,7 +129,7 @@
       });
       translator = await LiveTranslator.loadTranslator(folder, MODEL);
       await answer(Number(place.dataset.number));
-      input.focus();
+      (isTouched() ? find("[type=submit]") : input).focus({ preventScroll: true });
     } catch (error) {
       say(`Not loaded: ${error.message}`);
     } finally {
@@ -144,7 +147,9 @@
         stop();
         [find(".first-load").hidden, place.dataset.number, output.textContent] = [true, "", "…"]; // of a number before
         place.classList.add("first-unknown");
-        input.select();
+        if (!isTouched()) {
+          input.select();
+        }
       }
       return null;
     }

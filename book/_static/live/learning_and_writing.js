@@ -21,6 +21,7 @@
   find(".pair-step").addEventListener("click", () => {
     count = count === rows.length ? 0 : count + 1;
     draw();
+    rows[count - 1]?.scrollIntoView({ block: "nearest" }); // a phone does not show all of them
   });
   find(".pair-back").addEventListener("click", () => {
     count -= 1;

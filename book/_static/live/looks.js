@@ -27,7 +27,8 @@ globalThis.LiveTranslator ??= {};
     const most = Math.max(...shares);
     const word = made("b", { lang: "en", textContent: read[shares.indexOf(most)] });
     const verb = made("span", { textContent: "looks at" });
-    return made("span", { className: "first-share" }, verb, " ", word, ` ${most}\u00a0%`);
+    const percent = made("span", { className: "first-percent", textContent: ` ${most}\u00a0%` });
+    return made("span", { className: "first-share" }, verb, " ", word, percent);
   }
 
   /** Draw `count` of the words written; `chosen` is the row that stands out, or -1 for all of them.
