@@ -421,7 +421,7 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     ada = out / "feedback" / "ada" / "attention" / "attention.html"
     page = html.unescape(ada.read_text("utf-8"))
     assert f"– of {WRITTEN.points}" in page, "not marked is not 0"
-    assert marks(out, "attention")["ada"][WRITTEN.label] == ""
+    assert marks(out, "attention")["ada"][WRITTEN.label] == "–"
     table = out / "marks" / "attention.csv"
     table.write_text(table.read_text("utf-8").replace("eve,,0.0", "eve,,9.0"), "utf-8")
     zoo.hand_in(folder, "bob", zoo.answered(release, right))
