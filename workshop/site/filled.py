@@ -1,13 +1,14 @@
-"""HTML and XML that the site's Python fills in: Jinja's templates, beside this file; each value is escaped."""
+"""Texts with gaps: Jinja's templates, in this folder and that of the course; HTML and XML have each value escaped."""
 
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
+SITE = Path(__file__).parent
 TEMPLATES = Environment(
-    loader=FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
+    loader=FileSystemLoader([SITE, SITE.with_name("course")]),
+    autoescape=select_autoescape(["html", "html.j2", "xhtml", "xml"]),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
@@ -16,6 +17,6 @@ TEMPLATES = Environment(
 TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
 
 
-def filled(name: str, **values: Any) -> str:
+def filled(name: str, /, **values: Any) -> str:
     """The template of this name with these values."""
     return TEMPLATES.get_template(name).render(values)
