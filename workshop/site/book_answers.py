@@ -7,7 +7,6 @@ solution is folded below. A site that keeps its solutions (`book_solutions: fals
 
 import atexit
 import base64
-import html
 import json
 import os
 import subprocess
@@ -116,18 +115,10 @@ class Answers(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         if not self.config.book_solutions:
             return []
-        lines = []
+        asked = []
         for path in pages_in_order(Path(self.env.srcdir)):
             self.env.note_dependency(str(path))
             page = read_page(path)
             if labels := [exercise.label for exercise in exercises_of(page) if is_asked(exercise)]:
-                title = f'<a href="{page.name}.html#{labels[0]}">{html.escape(page.title)}</a>'
-                lines.append(f'<li data-questions="{" ".join(labels)}">{title}: <span></span></li>')
-        text = (
-            '<details class="answers" id="answers" hidden>\n<summary>Questions answered: <span></span></summary>\n'
-            "<p>Your answers stay in this browser. Nothing is sent anywhere.</p>\n"
-            f"<ul>\n{chr(10).join(lines)}\n</ul>\n<p>"
-            '<button type="button" class="answers-export">Save as a file</button>\n'
-            '<button type="button" class="answers-clear">Clear</button></p>\n<p role="status"></p>\n</details>'
-        )
-        return [nodes.raw("", text, format="html")]
+                asked.append((page, labels))
+        return [nodes.raw("", filled("answers.html", asked=asked), format="html")]
