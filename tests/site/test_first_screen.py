@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from browser import SITE, TRANSITIONS, axe_findings, opened, recorded, visited
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, Route
 
 from workshop.site import record_hundred
 
@@ -94,6 +94,25 @@ def test_without_scripts_the_same_is_a_picture(silent: Page, origins: dict[str, 
         assert silent.evaluate(ON_SCREEN, part), part
     assert silent.locator(f"{LINES} line").count() >= 4
     assert silent.is_hidden(FIELD)
+
+
+@pytest.mark.parametrize(("width", "height"), SCREENS)
+def test_on_a_slow_line_the_picture_stands_before_any_script_has_come(
+    page: Page, origins: dict[str, str], width: int, height: int
+) -> None:
+    page.set_viewport_size({"width": width, "height": height})
+    held: list[Route] = []
+    page.route("**/*.js*", lambda route: held.append(route))  # noqa: PLW0108: Playwright marks its handlers
+    page.goto(origins["http"] + "book/index.html", wait_until="commit")
+    page.wait_for_function(WRITTEN, arg="sieben und vierzig")
+    for part in (GERMAN, LINES, ".first-rows"):
+        assert page.evaluate(ON_SCREEN, part), part
+    assert held, "scripts are under way"
+    page.unroute("**/*.js*")
+    for route in held:
+        route.continue_()
+    typed(page, "82")  # waits for the field
+    says(page, "zwei und achtzig")
 
 
 def test_the_front_page_is_light_before_anything_is_typed(page: Page, origins: dict[str, str]) -> None:
