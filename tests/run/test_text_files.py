@@ -169,6 +169,12 @@ def test_where_thousands_are_asked_for_a_comma_groups_them(answer: Any, numbers:
     assert read_numbers(answer, thousands=True) == numbers
 
 
+def test_the_unit_that_is_asked_for_may_stand_there() -> None:
+    assert read_numbers(["441.3 MB", "10,240 megabytes"], 2, thousands=True, unit="MB|megabytes") == [441.3, 10240]
+    with pytest.raises(ValueError, match="'63 MB'"):
+        read_numbers("63 MB", 1, unit="B|bytes")
+
+
 def test_what_is_no_number_is_named() -> None:
     with pytest.raises(ValueError, match="'25 or 5'"):
         read_numbers(["25 or 5", 5])

@@ -133,17 +133,18 @@ def is_number(text: str) -> bool:
     return bool(re.fullmatch(r"\s*[+-]?[.,]?\d[\d.,]*(e[+-]?\d+)?\s*", text, re.IGNORECASE))
 
 
-def read_numbers(answer: Any, count: int | None = None, thousands: bool = False) -> list[float]:
+def read_numbers(answer: Any, count: int | None = None, thousands: bool = False, unit: str = "") -> list[float]:
     """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58, 25 cells; 36.8 % is 0.368.
 
     Args:
         count: how many are asked for; None: any number of them.
         thousands: whether numbers of a thousand and more are asked for: 17,541 is one then, and else 17.541.
+        unit: that which is asked for, where others would change the number, as in "MB|megabytes".
 
     Raises:
         ValueError: something in it is no number, or there are more or fewer; the message says what is asked for.
     """
-    parts = [_as_python_reads(one) if isinstance(one, str) else one for one in _leaves(answer)]
+    parts = [_as_python_reads(one, unit) if isinstance(one, str) else one for one in _leaves(answer)]
     commas = [one for one in parts if isinstance(one, str) and "," in one]  # all for thousands or for decimals
     can_group = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*%?", one) for one in commas)
     is_grouped = can_group and (thousands or any(re.search(",.*[,.]", one) for one in commas))
@@ -164,8 +165,8 @@ def _leaves(answer: Any) -> Iterator[Any]:
             yield from _leaves(one)
 
 
-def _as_python_reads(text: str) -> str:
-    text = text.strip()
+def _as_python_reads(text: str, unit: str) -> str:
+    text = re.sub(rf"(?<=\d)\s*({unit})$", "", text.strip())
     for pattern, other in WRITTEN.items():
         text = re.sub(pattern, other, text, flags=re.IGNORECASE)
     return text
