@@ -170,10 +170,6 @@ def bias(m):
             attention.output_projection = nn.Linear(10, 8).double()
 
 
-def no_bias(m):
-    m.decoder.layers[0].cross_attention.output_projection = nn.Linear(10, 8, bias=False).double()
-
-
 CHANGES = {
     "subclass": own(opposite, "decoder.layers.0.cross_attention", "decoder.layers.1.cross_attention"),
     "wrapper": wrapped("decoder.layers.0.cross_attention"),
@@ -327,12 +323,6 @@ def test_weights_alone_are_not_kept_of_a_model_with_parts_of_ones_own(change, tm
     with pytest.raises(ValueError, match="own"):
         to_marian(m)
     assert not list(tmp_path.iterdir())
-
-
-def test_a_projection_without_the_bias_of_the_config_is_taken_as_it_is():
-    m = model(attention_bias=True)
-    no_bias(m)
-    assert same_as_the_loop(m)
 
 
 @pytest.mark.paper("decode")

@@ -147,12 +147,8 @@ def test_gradients_are_exchanged_with_the_last_batch_of_a_step_alone(monkeypatch
     monkeypatch.setattr(update, "gradient_sync", lambda model, now: exchanged.append(now) or real(model, now))
     config = TrainingConfig(num_steps=2, accumulate=3)
     model = Transformer(TransformerConfig(vocabulary_size=9, num_layers=1, d_model=8, d_ff=8, num_heads=1, d_k=8))
-    assert (
-        len(
-            list(train(model, adam(model, config), [make_batch([([4], [5])])] * 6, config, update=update.Update(model)))
-        )
-        == 2
-    )
+    batches = [make_batch([([4], [5])])] * 6
+    assert len(list(train(model, adam(model, config), batches, config, update=update.Update(model)))) == 2
     assert exchanged == [False, False, True] * 2
 
 

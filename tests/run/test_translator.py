@@ -137,11 +137,12 @@ def save_run(small, folder, step_num=1):
 
 
 def flips(path, number):
-    """Alter the file by one bit, again and again."""
+    """Alter the file by one bit, again and again; first in each name of its header, by which it is known."""
     content, generator = path.read_bytes(), random.Random(0)
-    for _ in range(number):
+    places = [content.index(name) + 1 for name in (b'"__metadata__"', b'"library"', b'"content"', b'"sha256"')]
+    for place in [*places, *(generator.randrange(len(content)) for _ in range(number - len(places)))]:
         altered = bytearray(content)
-        altered[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
+        altered[place] ^= 1 << generator.randrange(8)
         path.write_bytes(altered)
         yield
     path.write_bytes(content)
