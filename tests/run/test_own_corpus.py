@@ -85,6 +85,8 @@ def test_a_pair_is_shared_when_both_of_its_sides_are():
     assert corpus.half_shared == 2
     assert "2 pairs" in corpus.report()
     assert Corpus([*pairs, ("un chat", "kočka")], [("un chat", "kočka")], Limits(100, 9.0)).shared == 0
+    assert "also trained on" not in " ".join(corpus.described())
+    assert "1 of the validation pairs are also trained on" in " ".join(Corpus(PAIRS, PAIRS[:1]).described())
 
 
 def test_letters_keep_the_marks_that_make_another_word():
