@@ -26,7 +26,7 @@ RUN_ORDER = (
     "training_run commands cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]
-MOST_LINES = {PACKAGE: 5335, RUN: 3685}  # docstrings and comments too; on the way to 4,600 and 3,500
+MOST_LINES = {PACKAGE: 5358, RUN: 3685}  # docstrings and comments too; on the way to 4,600 and 3,500
 NOT_IN_ORDER = {"reference"}  # imports nothing else of the package; tests and chapters import it
 
 

@@ -173,22 +173,16 @@ def _as_python_reads(text: str, unit: str) -> str:
 
 
 def _number(one: Any, comma: str, asked: str) -> float:
-    is_share = isinstance(one, str) and one.endswith("%")
+    is_text = isinstance(one, str)
     try:
-        number = _quotient(one.removesuffix("%").replace(",", comma)) if isinstance(one, str) else float(one)
+        top, slash, below = one.removesuffix("%").replace(",", comma).partition("/") if is_text else (one, "", "")
+        number = float(top) / (float(below) if slash else 1)
     except (TypeError, ValueError, ArithmeticError, RuntimeError):
         number = math.nan
     if not math.isfinite(number):
         problem = f"{reprlib.repr(one)} is no number; write digits alone, such as 12 or 0.5"
         raise ValueError(f"{asked}: {problem}" if asked else problem)
-    return number / 100 if is_share else number
-
-
-def _quotient(text: str) -> float:
-    """The number of a text such as 0.5, 451/500 or 1/√2."""
-    top, *below = (part.strip() for part in text.split("/", 1))
-    values = [math.sqrt(float(part[1:])) if part.startswith("√") else float(part) for part in (top, *below)]
-    return values[0] / values[1] if below else values[0]
+    return number / 100 if is_text and one.endswith("%") else number
 
 
 def _quotes_cells(texts: Iterable[str]) -> bool:
