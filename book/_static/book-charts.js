@@ -129,17 +129,33 @@ function complain(place, error) {
   console.error(error);
 }
 
+/* The chart as its reader has set it: another sentence has other columns. */
+function asSet({ spec, result }) {
+  const names = result ? controlNames(result) : [];
+  const set = (param) => (names.includes(param.name) ? { ...param, value: result.view.signal(param.name) } : param);
+  return { ...spec, ...(spec.params && { params: spec.params.map(set) }) };
+}
+
+/* Draw again where a control has made the chart wider than its place, which cells of a fixed width do. */
+function watch(place, result) {
+  const grown = () => place.scrollWidth > place.clientWidth && draw(place);
+  const isMap = typeof result.vgSpec.width !== "number";
+  const names = isMap ? controlNames(result) : [];
+  names.forEach((name) => result.view.addSignalListener(name, () => requestAnimationFrame(grown)));
+}
+
 async function draw(place) {
   const chart = CHARTS.get(place);
   const theme = pageTheme();
   const turn = (chart.turn = (chart.turn ?? 0) + 1);
   try {
-    const result = await fitted(place, chart.spec, theme);
+    const result = await fitted(place, asSet(chart), theme);
     if (turn !== chart.turn) return result.finalize(); // A later drawing has begun.
     const before = chart.result;
     chart.result = result;
     if (before) await restore(chart, before);
     else place.append(result.canvas);
+    watch(place, result);
     place.dataset.drawn = theme;
     place.dispatchEvent(new CustomEvent("drawn", { bubbles: true, detail: chart }));
   } catch (error) {

@@ -168,3 +168,16 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, orig
     assert focused == ["range", "64"]
     assert weights == ["0.2894", "0.4211", "0.2894"]
     assert wide <= room, "a chart that can shrink fits a phone"
+
+
+def test_a_map_of_more_words_fits_a_phone_too(page: Page, origins: dict[str, str]) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    opened(page, f"{origins['http']}book/attention_maps.html")
+    unfolded(page)
+    chart = page.locator(".vega-chart").filter(has=page.get_by_label("Sentence:")).first
+    sentences = chart.get_by_label("Sentence:").locator("option").count()
+    for number in range(sentences):
+        chart.get_by_label("Sentence:").select_option(index=number)
+        page.wait_for_function("chart => chart.scrollWidth <= chart.clientWidth", arg=chart.element_handle())
+        assert chart.get_by_label("Sentence:").evaluate("list => list.selectedIndex") == number
+    assert sentences > 1

@@ -25,11 +25,11 @@
     const found = [0, 1].map((i) => weights.reduce((sum, weight, word) => sum + weight * values[word][i], 0));
     rows.forEach((row, word) => {
       row.cells[2].textContent = products[word].toFixed(1);
-      row.cells[3].textContent = weights[word].toFixed(2);
+      row.cells[3].textContent = weights[word].toFixed(3);
       row.cells[3].style.setProperty("--share", `${100 * weights[word]}%`);
     });
     find(".hand-sum").textContent = weights
-      .map((weight, word) => `${weight.toFixed(2)}·(${values[word].join(", ")})`)
+      .map((weight, word) => `${weight.toFixed(3)}·(${values[word].join(", ")})`)
       .join(" + ");
     find(".hand-asked").textContent = written(query);
     find(".hand-answer").textContent = written(found);
