@@ -53,5 +53,5 @@ def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str,
         dots = (query @ key.T)[0]
         expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / root**0.5:.2f}" for dot in dots]
         expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
-        settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root": root}
+        settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root of step 2": root}
         assert shown(page, title, settings, expected) == expected

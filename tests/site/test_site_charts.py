@@ -52,7 +52,7 @@ def test_every_colour_of_a_chart_has_a_partner_in_the_dark_scheme(site: Path) ->
 MARKS = "chart => [...chart.querySelectorAll('g.role-mark')].map(group => group.innerHTML).join('')"
 # page, name of a control that one chart of it has, key that moves it.
 CONTROLS = [
-    ("attention", "Under the root:", "ArrowRight"),
+    ("attention", "Under the root of step 2:", "ArrowRight"),
     ("masks", "Masks:", "ArrowUp"),
     ("positional_encoding", "Place pos:", "ArrowRight"),
     ("learning_rate", "Warm-up, steps:", "ArrowLeft"),
@@ -126,7 +126,7 @@ def test_the_numbers_of_a_chart_follow_its_control(page: Page, origins: dict[str
     assert set(table["scopes"]) == {"col", "row"}
     found = {word: float(weight) for word, *_, weight in table["rows"]}
     assert found == {"forty": 0.09669, "seven": 0.8066, "end": 0.09669}
-    page.get_by_label("Under the root:").focus()
+    page.get_by_label("Under the root of step 2:").focus()
     page.keyboard.press("End")
     page.wait_for_function("document.querySelectorAll('.chart-data td')[2].textContent === '0.2894'")
 
@@ -156,7 +156,7 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, orig
     opened(page, f"{origins['http']}book/attention.html")
     unfolded(page)
     chart = chart_with(page, "The four steps of attention")
-    page.get_by_label("Under the root:").focus()
+    page.get_by_label("Under the root of step 2:").focus()
     page.keyboard.press("End")
     light = chart.inner_html()
     turned(page, "dark", 390)
