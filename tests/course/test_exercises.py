@@ -194,7 +194,11 @@ def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers(
     page, plain, exercises = chapters(["attention"])["attention"]
     text = assignment_papers.rubric(page, plain, exercises)
     assert halves["ex-attention-design"]["answer"] in text
+    assert re.search(r"^## Exercise 5 \(\d+ in the book\): ", text, re.MULTILINE)
+    assert "1 point for the check" in text
     assert not re.search(r"\b1 (points|exercises)\b", text)
+    first = assignment(page, plain, configured(ROOT)).cells[0].source
+    assert "chatbot" in first, "what a course must settle is named where a student begins"
 
 
 def test_what_stands_above_an_exercise_in_the_chapter_stands_above_it_in_the_assignment() -> None:
@@ -317,6 +321,7 @@ def test_the_weeks_of_a_course_have_their_minutes() -> None:
     assert due == sum(one.minutes for one in pages["positional_encoding"][1])
     assert courses["twelve weeks"][11][-1] == 0, "no chapter's exercises are handed in"
     text = teaching_plan.syllabus(ROOT, "six weeks", "https://book.example/")
+    assert "{" not in text
     assert "https://book.example/masks.html" in text
     assert sum(map(int, re.findall(r"\[(\d+) %\] \|$", text, re.MULTILINE))) == 100
 

@@ -80,9 +80,10 @@ def test_each_chapter_of_parts_i_to_iii_closes_with_its_task():
         for wanted, text in {
             f"def test_{number}_": tests,
             f"| {number} |": readme,
-            f"# ── Task {number}: ": EMPTY,
+            f"# ── Task {number}: {chapter.stem} ": EMPTY,
         }.items():
             assert wanted in text, chapter.stem
+        assert 35 <= len(section.split()) <= 90, chapter.stem
 
 
 def test_the_skeleton_has_the_librarys_parameters(skeleton):
@@ -452,6 +453,7 @@ def test_the_readme_and_the_page_name_what_the_first_project_is_worth():
         ("student,total,remark,test\nb,1,,1\na,3,copied, from bob,3.0\n", "line 3"),
         ("student,total,remark,test\na,3,\n", "line 2"),
         ("student,total,remark,test\nb,3,,3\nb,2,,2\n", "line 3"),
+        ("student,total,remark,test,,\na,3,,3,9,8\n", "line 1"),
         ("student,total,remark,test,own,own\na,3,,3,9,8\n", "'own'"),
     ],
 )

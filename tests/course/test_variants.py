@@ -108,6 +108,8 @@ def test_a_students_check_holds_the_numbers_and_no_cell_reads_their_names(label:
     assert set(written) == names
     assert not bound(book.cells[0].source), "the notebook shows them"
     assert not names & (read_names(book.cells[1].source) | bound(book.cells[1].source))
+    read_by_it = names & read_names(exercise.cells["check"])
+    assert all(repr(written[name]) in book.cells[1].source for name in read_by_it), "the student's own"
 
 
 @pytest.fixture
