@@ -87,6 +87,7 @@ def put(folder: Path, name: str, label: str = "ex-attention-write") -> None:
     ("name", "student", "chapter", "page"),
     [
         ("submitted/ada/attention/attention.ipynb", "ada", "attention", "ada"),
+        ("submitted/tim.ipynb", "tim", "attention", "tim"),
         ("Ada/Masks/masks.ipynb", "Ada", "masks", "Ada"),
         ("ada/attention.ipynb", "ada", "attention", "ada"),
         ("Ada Lovelace/Untitled.ipynb", "Ada Lovelace", "attention", "Ada Lovelace"),
@@ -138,12 +139,13 @@ def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) ->
         (tmp_path / f"{name}.ipynb").write_text("{}", "utf-8")
     (tmp_path / "eve.ipynb").write_text("{broken", "utf-8")
     (tmp_path / "notes.txt").write_text("?", "utf-8")
+    (tmp_path / "zoe_attention.zip").write_bytes(b"PK")
     found, lines = find(tmp_path, CHAPTERS)
     chapters = {"ada": "masks", "bob": "learning_rate", "kim": "masks", "lou": "multi_head_attention"}
     chapters |= {"ida": "masks", "zoe 9": "masks"}
     assert {one.student: one.chapter for one in found} == chapters
-    assert [line.partition(":")[0] for line in lines] == ["eve.ipynb", "notes.txt"]
-    assert "CHAPTER=" in lines[0]
+    assert [line.partition(":")[0] for line in lines] == ["eve.ipynb", "notes.txt", "zoe_attention.zip"]
+    assert all(word in line for word, line in (("CHAPTER=", lines[0]), ("unpack", lines[2])))
     put(tmp_path, "ada_attention.ipynb")
     found, lines = find(tmp_path, CHAPTERS, wanted="attention")
     assert {one.file.name: one.chapter for one in found} == {
@@ -703,7 +705,7 @@ def test_a_class_list_of_any_excel_is_read(tmp_path: Path, encoding: str, sign: 
     (tmp_path / "class.csv").write_bytes(content.encode(encoding))
     students = read_class(tmp_path / "class.csv")
     assert students == {"jörg": "until 12 May", "zoé": ""}
-    put(tmp_path, "Jo\u0308rg_attention.ipynb")  # an accent may be written in two ways
+    put(tmp_path, "Jo\u0308rg_77_assignsubmission_file_x.ipynb")  # an accent may be written in two ways
     [found] = with_students(students, find(tmp_path, CHAPTERS)[0])
     assert found.note == "until 12 May"
 
