@@ -408,6 +408,7 @@ def test_half_of_a_character_and_a_picture_that_is_none_do_no_harm(tmp_path: Pat
     [
         ("", "empty"),
         *((text, "JSON") for text in ("{", bytes(range(256)), "[" * 100_000)),
+        ("[]", "no notebook"),
         ("[1]", "no notebook"),
         ('{"cells": [1, "x"], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "no notebook"),
         ('{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "no notebook"),
