@@ -482,15 +482,15 @@ def test_the_table_of_the_bugs_waits_for_the_marks_by_hand(tmp_path, monkeypatch
 
 def test_downloads_of_course_systems_are_taken_as_they_are(tmp_path):
     """Whose each is: test_submissions.py."""
-    moodle = "Cid D_77_assignsubmission_file"
+    moodle, adas = "Cid D_77_assignsubmission_file", "Ada B_7_assignsubmission_file_my_transformer.py"
     hand_in(tmp_path, dict.fromkeys(["eve_my_transformer.py", "eve_my_transformer-1.py", "my_transformer.py"], ""))
     names = ["bob_1_2_my_transformer.zip", "EVE/my_transformer.py", "zoe_LATE_9_8_my_transformer.py", f"{moodle}/x.py"]
-    hand_in(tmp_path, dict.fromkeys(names, ""))
+    hand_in(tmp_path, dict.fromkeys([*names, adas], ""))
     os.utime(tmp_path / "EVE", (2, 2))
     os.utime(tmp_path / "eve_my_transformer.py", (1, 1))
     found, lines = grade_projects.find(tmp_path, make_projects.BUILD)
     taken = {"Cid D 77": moodle, "eve": "eve_my_transformer-1.py", "zoe-9": "zoe_LATE_9_8_my_transformer.py"}
-    assert {one.student: one.file.name for one in found} == taken
+    assert {one.student: one.file.name for one in found} == {"Ada B 7": adas, **taken}
     late = grade_projects.marked(lambda *_: project_tests.Marked({}, "stopped"), found[-1], 1, {})
     assert grade_projects.row(late)["remark"] == "late, says Canvas; stopped"
     told = ["EVE", "bob_1_2_my_transformer.zip", "eve_my_transformer.py", "my_transformer.py"]
@@ -548,7 +548,7 @@ def test_the_rest_is_tried_without_the_bugs_that_are_left(tmp_path, monkeypatch)
         return [case], ""
 
     monkeypatch.setattr(project_tests, "run_tests", bug_0_is_gone)
-    for planted, points in ((bugs[1:], 4 + 5), (bugs, 0)):
+    for planted, points in ((bugs[1:], 4 + 5), ([], 25), (bugs, 0)):
         submission = tmp_path / str(len(planted))
         make_projects.write_bugs(submission, planted)
         with (submission / "transformer_lib" / "__init__.py").open("a", encoding="utf-8") as file:
