@@ -168,6 +168,7 @@ PRIVATE: Any = torch  # names that its types do not know
 NORMS: list[Callable[[], Any]] = [
     lambda: F.layer_norm(STATES, (8,)),
     lambda: torch.native_layer_norm(STATES, (8,), None, None, 1e-5),
+    lambda: torch.ops.aten.layer_norm(STATES, (8,)),
     lambda: torch.ops.aten.native_layer_norm.default(STATES, (8,), None, None, 1e-5),
     lambda: torch._C._jit_get_operation("aten::layer_norm")[0](STATES, (8,)),
     lambda: F.group_norm(STATES.flatten(0, 1), 1),
