@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import zoo
 from torch import nn
 from torch.nn import functional as F
 
@@ -38,29 +39,8 @@ def crossed(value: Any) -> Any:
     return Wire(None, is_grader=True).decode(json.loads(json.dumps(encoded)))  # type: ignore[arg-type]
 
 
-class List(list[Any]):
-    __len__ = lambda self: 5  # noqa: E731
-
-
-class Float(float):
-    __abs__ = lambda self: 0.0  # noqa: E731
-
-
-class Array(np.ndarray):
-    def __array_function__(self, *_: Any, **__: Any) -> bool:
-        return True
-
-
-class Tensor(torch.Tensor):
-    @classmethod
-    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if "close" in function.__name__:
-            return True
-        return super().__torch_function__(function, types, args, kwargs or {})
-
-
-class Dict(dict[Any, Any]):
-    __getitem__ = lambda self, key: 0.0  # noqa: E731
+LIARS: dict[str, Any] = {}
+exec(zoo.SNIPPETS["liars"], LIARS)  # subclasses that agree with everything
 
 
 PLAIN = [None, True, 3, 2**70, 0.1, float("inf"), "word", "\ud800", 1 + 2j, [1, [2.5]], (1, "a"), {(1, 2): [3]}, {1, 2}]
@@ -76,13 +56,13 @@ def test_plain_values_cross_as_they_are(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "kind", "same"),
     [
-        (List([1]), list, [1]),
-        (Float(-2.5), float, -2.5),
+        (LIARS["List"]([1]), list, [0.2] * 5),  # what its own iterator gives
+        (LIARS["Float"](-2.5), float, -2.5),
         (np.float32(0.5), float, 0.5),
         (np.int64(3), int, 3),
         (range(3), list, [0, 1, 2]),
         ((x for x in "ab"), list, ["a", "b"]),
-        (Dict({1: 2.5}), dict, {1: 2.5}),
+        (LIARS["Dict"]({1: 2.5}), dict, {1: 2.5}),
         ({1: 2}.items(), list, [(1, 2)]),
         (torch.Size([2, 3]), tuple, (2, 3)),
         (np.array(["a", "b"]), list, ["a", "b"]),
@@ -103,10 +83,10 @@ def test_tensors_and_arrays_arrive_as_plain_ones(dtype: torch.dtype) -> None:
             assert type(found) is torch.Tensor
             assert torch.equal(found, tensor)
             assert found.dtype == dtype
-    lying = crossed(np.zeros(2).view(Array))
+    lying = crossed(np.zeros(2).view(LIARS["Array"]))
     assert type(lying) is np.ndarray
     assert not np.allclose(lying, 1)
-    lying = crossed(torch.zeros(2).as_subclass(Tensor))
+    lying = crossed(torch.zeros(2).as_subclass(LIARS["Tensor"]))
     assert type(lying) is torch.Tensor
     assert not torch.allclose(lying, torch.ones(2))
 
@@ -187,7 +167,6 @@ Q, STATES, ROWS, IDS = torch.randn(1, 4, 8), torch.randn(2, 3, 8), torch.randn(3
 PRIVATE: Any = torch  # names that its types do not know
 NORMS: list[Callable[[], Any]] = [
     lambda: F.layer_norm(STATES, (8,)),
-    lambda: nn.LayerNorm(8)(STATES),
     lambda: torch.native_layer_norm(STATES, (8,), None, None, 1e-5),
     lambda: torch.ops.aten.layer_norm(STATES, (8,)),
     lambda: torch.ops.aten.native_layer_norm.default(STATES, (8,), None, None, 1e-5),
@@ -198,25 +177,31 @@ NORMS: list[Callable[[], Any]] = [
     lambda: F.rms_norm(STATES, (8,)),
     lambda: torch.vmap(lambda one: F.layer_norm(one, (8,)))(STATES),
 ]
-# Ways to PyTorch's own, by other names than an exercise gives.
+# Ways to PyTorch's own and to the library's, by other names than an exercise gives.
 WAYS: dict[str, list[Callable[[], Any]]] = {
     "scaled_dot_product_attention": [
         lambda: F.scaled_dot_product_attention(Q, Q, Q),
-        lambda: torch.ops.aten.scaled_dot_product_attention(Q, Q, Q),
         lambda: getattr(PRIVATE._C._nn, "scaled_dot_product" + "_attention")(Q, Q, Q),
         lambda: PRIVATE._scaled_dot_product_attention_math(Q[None], Q[None], Q[None]),
         lambda: nn.MultiheadAttention(8, 2)(Q, Q, Q),
         lambda: nn.TransformerEncoderLayer(8, 2, 8, batch_first=True).eval()(Q),
+        lambda: scaled_dot_product_attention(Q, Q, Q),  # and what the library has of the same
+        lambda: MultiHeadAttention(8, 2, 4, 4)(Q, Q, Q),
+        lambda: reference.attention(*[Q[0].numpy()] * 3),
+        lambda: reference.self_attention(Q[0].numpy(), *[np.eye(8)] * 3),
     ],
     "layer_norm": NORMS,
     "rms_norm": NORMS,
     "cross_entropy": [
         lambda: F.cross_entropy(ROWS, IDS),
-        lambda: nn.CrossEntropyLoss()(ROWS, IDS),
         lambda: PRIVATE._C._nn.cross_entropy_loss(ROWS, IDS),
-        lambda: torch.ops.aten.cross_entropy_loss(ROWS, IDS),
         lambda: F.nll_loss(ROWS, IDS),
         lambda: F.kl_div(ROWS, ROWS, reduction="sum"),
+        lambda: SmoothedCrossEntropy.apply(ROWS, IDS, 0.1),
+        lambda: fast.token_losses(ROWS, IDS),
+        lambda: token_losses(ROWS, IDS),
+        lambda: label_smoothing_loss(ROWS[None], IDS[None]),
+        lambda: reference.label_smoothing_loss(ROWS[None].numpy(), IDS[None].numpy(), 0.1, 0),
     ],
     "RNN": [lambda: nn.RNN(8, 2)(STATES), lambda: nn.RNNCell(8, 2)(STATES[0]), lambda: nn.GRU(8, 2)(STATES)],
 }
@@ -250,32 +235,6 @@ def test_what_pytorch_has_ready_made_refuses_however_it_is_called(path: str) -> 
 
 def test_what_is_refused_is_a_function_to_write_or_to_mend() -> None:
     assert {one.kind for one in EXERCISES if one.without} == {"write", "bug"}
-
-
-LOSSES: list[Callable[[], Any]] = [
-    lambda: SmoothedCrossEntropy.apply(ROWS, IDS, 0.1),
-    lambda: fast.token_losses(ROWS, IDS),
-    lambda: token_losses(ROWS, IDS),
-    lambda: label_smoothing_loss(ROWS[None], IDS[None]),
-    lambda: reference.label_smoothing_loss(ROWS[None].numpy(), IDS[None].numpy(), 0.1, 0),
-]
-ATTENTIONS: list[Callable[[], Any]] = [
-    lambda: scaled_dot_product_attention(Q, Q, Q),
-    lambda: MultiHeadAttention(8, 2, 4, 4)(Q, Q, Q),
-    lambda: reference.attention(*[Q[0].numpy()] * 3),
-    lambda: reference.self_attention(Q[0].numpy(), *[np.eye(8)] * 3),
-]
-
-
-@pytest.mark.parametrize(
-    ("path", "ways"),
-    [("torch.nn.functional.cross_entropy", LOSSES), ("torch.nn.functional.scaled_dot_product_attention", ATTENTIONS)],
-)
-def test_what_the_library_has_of_the_same_refuses_with_pytorchs(path: str, ways: list[Callable[[], Any]]) -> None:
-    for way in ways:
-        way()
-        with refused([path]), pytest.raises(RuntimeError, match="your own lines"):
-            way()
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ BROKEN = {
         ":loses:",
     ),
     "no hint": ([TASK, ANSWER, CHECK], None, "hint"),
-    "check without print": ([TASK, ANSWER, CHECK.replace("print(check_x(x))", ""), HINT], None, "print"),
+    "check without print": ([TASK, ANSWER, CHECK.replace("print(check_x(x))", ""), HINT], None, "page.md:2: .*print"),
     "rubric adds up wrong": ([TASK], ("Because.", RUBRIC.replace("3:", "2:")), "rubric"),
     "rubric line": ([TASK], ("Because.", "```{rubric}\nfour points\n```"), "rubric"),
 }
@@ -140,20 +140,15 @@ def test_a_check_is_split_and_an_answer_bared() -> None:
     ("source", "names"),
     [
         ("y = x + 1", {"x"}),
-        ("x = 1\ny = x", set()),
         ("x += 1", {"x"}),
         ("def f(a):\n    return a + g(b)", {"g", "b"}),
         ("def f():\n    return later\nlater = 1", {"later"}),  # called before? It is safe to bring what it may read
         ("[x for x in xs if x > low]", {"xs", "low"}),
-        ("for i in items:\n    total = i + start", {"items", "start"}),
-        ("with open(path) as file:\n    text = file.read()", {"path"}),
         ("try:\n    risky()\nexcept Known as error:\n    print(error)", {"risky"}),
-        ("if flag:\n    x = 1\nelse:\n    x = other", {"flag", "other"}),
         ("while n:\n    n = step(n)", {"n", "step"}),
         ("import numpy as np\nnp.ones(3)", set()),
         ("%pip install x\nprint(y)", {"y"}),
         ("class C(Base):\n    def f(self):\n        return helper", {"Base", "helper"}),
-        ("f = lambda a: a * scale", {"scale"}),
         ("print(len(x))", {"x"}),
     ],
 )
@@ -199,10 +194,9 @@ def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers(
     page, plain, exercises = chapters(["attention"])["attention"]
     text = assignment_papers.rubric(page, plain, exercises)
     assert halves["ex-attention-design"]["answer"] in text
-    assert "## Exercise 5 (" in text
+    assert re.search(r"^## Exercise 5 \(\d+ in the book\): ", text, re.MULTILINE)
     assert "1 point for the check" in text
     assert not re.search(r"\b1 (points|exercises)\b", text)
-    assert " in the book): " in text
     first = assignment(page, plain, configured(ROOT)).cells[0].source
     assert "chatbot" in first, "what a course must settle is named where a student begins"
 

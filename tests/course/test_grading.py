@@ -40,11 +40,8 @@ ACTIVE = (
     r"|<[^<>]*\bsrc=[\"']?(?!data:image/png;base64,[\w+/=]*\")"
     r"|<[^<>]*\bhref=[\"']?\s*(?:javascript|data):|<[^<>]*\son\w+=(?!\"toggle_name)"
 )
-# Each typical mistake once; the last round, beyond all mistakes, is the solutions.
-ROUNDS = {
-    f"round{number}": zoo.round_of_wrong_answers(EXERCISES["attention"], number)
-    for number in range(max(len(one.wrong_answers) for one in EXERCISES["attention"]) + 1)
-}
+# A typical mistake of each exercise; test_exercises.py tries the others in process.
+MISTAKES, LEFT = zoo.mistakes(EXERCISES["attention"])
 ALL, MOST = sum(POINTS.values()), sum(POINTS.values()) + WRITTEN.points
 # One after the other within a test, since two tests run at a time; cells get less time than a class would have.
 Visit = tuple[Path, str]  # the folder of marks, and what was printed
@@ -108,8 +105,7 @@ def visit(assignments: Path, folder: Path, out: Path, is_deep: bool) -> str:
         if is_deep == (name not in zoo.OF_EACH_KIND) and (is_walled or not animal.is_held_by_walls):
             zoo.hand_in(folder, f"{name}_attention", animal.make(release, right))
     zoo.MADE_BY_A_PICKLE.unlink(missing_ok=True)
-    for student, (answers, _) in ({} if is_deep else ROUNDS).items():
-        zoo.hand_in(folder, f"{student}_attention", zoo.answered(release, answers))
+    zoo.hand_in(folder, "mistakes_attention", zoo.answered(release, MISTAKES))
     others = [name for name in EXERCISES if name != "attention"]
     if others:
         zoo.hand_in(folder / "other" / "attention", "attention", released(assignments, others[0]))
@@ -144,17 +140,15 @@ def test_a_hostile_submission_gets_a_fair_mark(visited: Visit, name: str) -> Non
         assert animal.event in (out / "report-attention.md").read_text("utf-8")
 
 
-# Starters and mistakes of every chapter are tried in test_exercises.py, in process: their way through nbgrader is the
-# same for all.
+# Their way through nbgrader is the same for the mistakes of every chapter.
 def test_each_answer_earns_what_the_chapter_says(visited: Visit) -> None:
     out, _ = visited
-    found = marks(out, "attention")
-    for student, (_, points) in ROUNDS.items():
-        record = zoo.record(out, "attention", student)
-        assert earned(found[student], EXERCISES["attention"]) == points, (student, record["outcomes"])
-        assert record["events"] == []
-        assert found[student][WRITTEN.label] == "0.0"
-        assert found[student]["not marked yet"] == "", "an answer that was not given needs no marking"
+    row, record = marks(out, "attention")["mistakes"], zoo.record(out, "attention", "mistakes")
+    assert earned(row, EXERCISES["attention"]) == LEFT, record["outcomes"]
+    assert any(0 < LEFT[label] < points for label, points in POINTS.items()), "of one a part"
+    assert record["events"] == []
+    assert row[WRITTEN.label] == "0.0"
+    assert row["not marked yet"] == "", "an answer that was not given needs no marking"
 
 
 @needs_sandbox
@@ -207,7 +201,7 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
         assert "default-src 'none'" in page
         assert len(page) < 200_000, student
         text = html.unescape(re.sub(r"<[^>]+>", "", page))
-        own = "\n".join(ROUNDS[student][0].values()) if student in ROUNDS else ""  # a page shows the student's answers
+        own = "\n".join(MISTAKES.values()) if student == "mistakes" else ""  # a page shows the student's answers
         for source in hidden:
             lines = [line.strip() for line in source.splitlines() if len(line.strip()) > 30]
             assert not [line for line in lines if line in text and line not in own], student
@@ -380,16 +374,10 @@ def test_in_a_browser_the_form_takes_marks_and_a_submission_runs_nothing(
 
 
 def test_files_for_course_systems(visited: Visit) -> None:
-    out, _ = visited
-    with (out / "marks" / "attention-moodle.csv").open(encoding="utf-8") as file:
-        moodle = {row["Identifier"]: row for row in csv.DictReader(file)}
-    assert moodle["stripped"]["Grade"] == f"{ALL:.1f}"
-    assert moodle["stripped"]["Maximum Grade"] == f"{MOST:.1f}"
-    with (out / "marks" / "attention-canvas.csv").open(encoding="utf-8") as file:
-        head, possible, *rows = csv.reader(file)
-    assert head == ["Student", "ID", "SIS Login ID", "Section", "attention"]
-    assert possible == ["    Points Possible", "", "", "", f"{MOST:.1f}"]
-    assert ["stripped", "", "stripped", "", f"{ALL:.1f}"] in rows
+    """Their rows are tried in test_submissions.py."""
+    rows = {"moodle": f"stripped,stripped,{ALL:.1f},{MOST:.1f},", "canvas": f"stripped,,stripped,,{ALL:.1f}"}
+    for system, row in rows.items():
+        assert f"\n{row}" in (visited[0] / "marks" / f"attention-{system}.csv").read_text("utf-8")
 
 
 BY_HAND = """update grade set manual_score = 1

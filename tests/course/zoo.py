@@ -26,16 +26,11 @@ def solutions(exercises: list[Exercise]) -> dict[str, str]:
     return {one.label: one.cells["solution"] for one in exercises if one.is_graded_by_machine}
 
 
-def round_of_wrong_answers(exercises: list[Exercise], number: int) -> tuple[dict[str, str], dict[str, int]]:
-    """The wrong answer with this number of every exercise, or its solution; and the points each must earn."""
-    answers, points = solutions(exercises), {}
-    for one in exercises:
-        if one.is_graded_by_machine:
-            points[one.label] = one.points
-            if number < len(one.wrong_answers):
-                answers[one.label] = one.wrong_answers[number].source
-                points[one.label] -= one.wrong_answers[number].loses
-    return answers, points
+def mistakes(exercises: list[Exercise]) -> tuple[dict[str, str], dict[str, int]]:
+    """The wrong answer of every exercise that costs the least, and the points that each still earns."""
+    pairs = [(one, min(one.wrong_answers, key=lambda it: it.loses)) for one in exercises if one.is_graded_by_machine]
+    answers = {one.label: wrong.source for one, wrong in pairs}
+    return answers, {one.label: one.points - wrong.loses for one, wrong in pairs}
 
 
 def grade(folder: Path, assignments: Path, out: Path, *options: str, **variables: str) -> str:
