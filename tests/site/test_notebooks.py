@@ -53,25 +53,17 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def notebook(root: Path) -> Callable[..., dict[str, Any]]:
-    """A function that turns a page with this body into a notebook."""
+def convert(root: Path) -> Convert:
+    """A function that turns a page with this body into a notebook: its cells as (type, source), the opening ones and
+    the page's title left out."""
 
-    def build(body: str) -> dict[str, Any]:
+    def build(body: str) -> Cells:
         page = root / "book" / "page.md"
         page.write_text(f"{FRONT}# Page\n{body}\n", "utf-8")
         pages = [read_page(page), read_page(root / "book" / "other.md")]
         index = Index(pages, root / "book" / "references.bib")
-        return json.loads(make_notebooks.notebook_text(Plain(pages[0], index, ADDRESS, root)))
-
-    return build
-
-
-@pytest.fixture
-def convert(notebook: Callable[..., dict[str, Any]]) -> Convert:
-    """The cells of the page as (type, source), without the opening ones and the page's title."""
-
-    def build(body: str) -> Cells:
-        cells = [(cell["cell_type"], cell["source"]) for cell in notebook(body)["cells"]]
+        notebook = json.loads(make_notebooks.notebook_text(Plain(pages[0], index, ADDRESS, root)))
+        cells = [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
         cells = [(kind, source.removeprefix("# Page").strip("\n")) for kind, source in cells[1:]]
         return [cell for cell in cells if cell[1] and "PackageNotFoundError" not in cell[1]]
 
@@ -82,67 +74,11 @@ def markdown(cells: Cells) -> str:
     return "\n\n".join(source for kind, source in cells if kind == "markdown")
 
 
-# ── The opening cells ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_notebook_says_where_it_comes_from_and_installs_what_is_missing(notebook: Any) -> None:
-    first, second, *_ = notebook("```{code-cell} ipython3\n1 + 1\n```")["cells"]
-    assert f"[Page]({SITE}page.html)" in first["source"]
-    assert 'version("executable-transformer")' in second["source"]
-    assert '"executable-transformer[viz,text] @ git+https://github.com/owner/name@main"' in second["source"]
-    assert "--upgrade" not in second["source"]
-
-
-def test_a_page_without_code_installs_nothing(notebook: Any) -> None:
-    assert [cell["cell_type"] for cell in notebook("Words.")["cells"]] == ["markdown", "markdown"]
-
-
-def test_the_same_page_gives_the_same_bytes(notebook: Any) -> None:
-    body = "Words.\n\n```{code-cell} ipython3\n1 + 1\n```\n\nWords."
-    first, second = notebook(body), notebook(body)
-    assert first == second
-    ids = [cell["id"] for cell in first["cells"]]
-    assert len(set(ids)) == len(ids)
-
-
-# ── Cells ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        ":tags: [hide-input]",
-        "---\ntags: [hide-input]\nmystnb:\n  image:\n    alt: A line\n---",
-        ":tags: [hide-input]\n:mystnb:\n:  image:\n:    alt: A line",
-    ],
-)
-def test_options_of_a_code_cell_leave_the_code_and_tags_stay(notebook: Any, options: str) -> None:
-    cell = notebook(f"```{{code-cell}} ipython3\n{options}\nx = 1\n```")["cells"][-1]
-    assert cell["source"] == "x = 1"
-    assert cell["metadata"] == {"tags": ["hide-input"]}
-
-
-def test_a_cell_of_the_book_alone_and_the_ranges_of_a_class_are_left_out(convert: Convert) -> None:
-    assert convert("```{code-cell} ipython3\n:tags: [numbers]\nn = 5  # 3..9\n```") == [("code", "n = 5")]
-    cells = convert("```{code-cell} ipython3\n:tags: [remove-cell, book-only]\nimport sys\n```\n\nWords.")
-    assert cells == [("markdown", "Words.")]
-
-
 def test_a_break_separates_markdown_cells(convert: Convert) -> None:
     assert convert("One.\n\n+++\n\nTwo.\n% a remark\n") == [("markdown", "One."), ("markdown", "Two.")]
 
 
 TASK = "Run this:\n\n```\npython -m pytest -k test_4_\n```\n\nOn."
-
-
-def test_the_check_of_a_task_is_a_cell_behind_its_command(convert: Convert) -> None:
-    (_, before), (kind, check), (_, after) = convert(TASK)
-    assert before == "Run this:\n\n```\npython -m pytest -k test_4_\n```"
-    assert kind == "code"
-    assert "-k test_4_ " in check
-    assert "clone --quiet --depth 1 https://github.com/owner/name" in check
-    assert after == "On."
-    assert [kind for kind, _ in convert("```\npython -m pytest -x\n```")] == ["markdown"]
 
 
 @pytest.mark.slow
@@ -245,59 +181,6 @@ def test_a_line_of_code_that_a_page_would_cut_is_an_error(convert: Convert, widt
     code = f"x = {'y + ' * 18}".ljust(width - 1, "z") + "z"
     with pytest.raises(PageError, match=r"81 columns.*80") if width > 80 else nullcontext():
         assert convert(f"```{{code-cell}}\n{code}\n```") == [("code", code)]
-
-
-# ── Exercises ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-EXERCISES = """\
-```{exercise-start} Predict
-:label: ex-one
-```
-What comes out?
-```{exercise-end}
-```
-
-```{solution-start} ex-one
-:class: dropdown
-```
-SECRET one
-```{solution-end}
-```
-
-```{exercise-start} Compute
-:label: ex-two
-```
-Compute it.
-```{code-cell} ipython3
-start = 1
-```
-```{exercise-end}
-```
-
-```{solution-start} ex-two
-:label: sol-two
-```
-SECRET two
-```{code-cell} ipython3
-answer = "SECRET three"
-```
-```{solution-end}
-```
-
-After [Exercise 2](ex-two).
-"""
-
-
-def test_students_get_exercises_without_solutions(convert: Convert) -> None:
-    cells = convert(EXERCISES)
-    assert "SECRET" not in str(cells)
-    assert "Solution" not in str(cells)
-    assert cells[0] == (
-        "markdown",
-        "**Exercise 1 (Predict).**\n\nWhat comes out?\n\n**Exercise 2 (Compute).**\n\nCompute it.",
-    )
-    assert cells[1] == ("code", "start = 1")
-    assert cells[2] == ("markdown", f"After [Exercise 2]({SITE}page.html#ex-two).")
 
 
 # ── Errors name file and line ─────────────────────────────────────────────────────────────────────────────────
