@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from workshop.site import make_notebooks
+from workshop.lab.correspondence import Row
+from workshop.site import make_notebooks, tables
 from workshop.site.address import Address
 from workshop.site.book_index import Index, pages_in_order, read_page
 from workshop.site.myst_blocks import PageError
@@ -163,6 +164,12 @@ TREE = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
 def test_text_and_blocks(convert: Convert, body: str, expected: str) -> None:
     """The rest of what chapters use is held by the notebooks that are committed, below."""
     assert markdown(convert(body)) == expected
+
+
+def test_a_bar_ends_no_cell_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = Row("eq-1", "§3.2.1", "lp(|Y|)", None, None, None, None)
+    monkeypatch.setattr(tables.correspondence, "rows", lambda: [row])
+    assert "| lp(\\|Y\\|) |" in tables.paper_table(ADDRESS)
 
 
 @pytest.mark.parametrize("text", ['.read_text("utf-8")', '.read_text(\n        "utf-8"\n    )'])
