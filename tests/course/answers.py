@@ -85,7 +85,20 @@ KINDS = {
     "in float32": "lambda x: x if x.dtype.is_floating_point is False else x.float()",
     "as arrays": "lambda x: x.detach().numpy()",
     "as parameters": "lambda x: x.detach().requires_grad_() if x.dtype.is_floating_point else x",
+    "as lists": "lambda x: x.tolist()",
 }
+# Answers that take one type of number alone: the two checks must give the same one.
+TAKES = """
+def _that_takes(function, kind):
+    def taking(*given):
+        import torch
+        kinds = {one.dtype for one in given if isinstance(one, torch.Tensor) and one.is_floating_point()}
+        return function(*given) if kinds <= {getattr(torch, kind)} else None
+
+    return taking
+
+
+"""
 # What else than a plain function can be called like it.
 CALLABLES = {
     "an object": "type('Mine', (), {'__call__': staticmethod(lambda *given: FUNCTION(*given))})()",
@@ -164,6 +177,14 @@ def other_types(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[st
         yield what, f"{solution}\n\n\n" + changed(data, f"({kind})({{}})")
     for what, kind in KINDS.items() if functions else ():
         yield f"results {what}", f"{solution}\n{RESULTS}" + changed(functions, f"_with_other_results({{}}, {kind})")
+
+
+def of_one_type(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The solution as functions that take one type of number alone: which, and the code."""
+    functions = [name for name in sorted(asked(exercise)) if callable(values.get(name))]
+    for kind in ("float32", "float64") if functions else ():
+        wrapped = (f"{name} = _that_takes({name}, {kind!r})\n" for name in functions)
+        yield f"takes {kind} alone", f"{as_computed(exercise, values)}\n{TAKES}" + "".join(wrapped)
 
 
 def of_another_kind(exercise: Exercise, values: dict[str, Any]) -> Iterator[tuple[str, str]]:

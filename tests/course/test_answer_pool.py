@@ -19,6 +19,7 @@ from answers import (
     RIGHT,
     filled_in,
     of_another_kind,
+    of_one_type,
     other_callables,
     other_types,
     spoiling,
@@ -63,6 +64,8 @@ def answers_to(one: Exercise, names: dict[str, Any]) -> Iterator[tuple[str, str,
             yield what, source, one.points if reads else None
     for what, source in other_callables(one, values):
         yield what, source, one.points
+    for what, source in of_one_type(one, values):
+        yield what, source, None
     if one.label not in CHANGES_ITS_ARGUMENTS and any(callable(values.get(name)) for name in asked(one)):
         yield "spoils its arguments", spoiling(one, values), one.points
 

@@ -18,6 +18,7 @@ from workshop.site import teaching_plan
 from workshop.site.address import configured
 from workshop.site.book_index import Page, read_page
 from workshop.site.myst_blocks import PageError
+from workshop.site.plain_markdown import task_words
 
 ROOT = Path(__file__).resolve().parents[2]
 TASK = "```{task} write\n:difficulty: easy\n:minutes: 5\n:points: 4\n:teaches: doubling\n```"
@@ -243,13 +244,24 @@ def test_what_no_check_looks_for_the_text_says() -> None:
     assert all(found.values()), found
 
 
+def test_what_an_answer_must_not_call_is_said_as_far_as_it_is_refused() -> None:
+    options = {"difficulty": "easy", "minutes": 1, "points": 2, "teaches": "x"}
+
+    def said(without: str) -> str:
+        return task_words("write", {**options, "without": without}).rpartition(" · ")[-1]
+
+    ours, torchs = "transformer_lib.reference.embedding", "torch.nn.functional.cross_entropy"
+    assert said(ours) == "without calling `embedding` of the library", "PyTorch's embedding is not refused"
+    assert said(f"{ours} | {torchs}") == "without calling `embedding`, `cross_entropy` or what computes the same"
+
+
 LOSSES = """def smoothed_loss(logits, target, epsilon, pad_id):
     log_p, real = logits.log_softmax(-1), target != pad_id
     losses = -(1 - epsilon) * log_p.gather(-1, target[..., None])[..., 0] - epsilon * log_p.mean(-1)
 """
 MESSAGES = [  # what an answer gets to hear: a word of it
-    ("layers", "ex-layers-predict", "predicted_norm = 'eleven'", "four numbers"),
-    ("layers", "ex-layers-predict", "predicted_norm = torch.ones(1, 4)", "four numbers"),
+    ("layers", "ex-layers-predict", "predicted_norm = 'eleven'", "4 numbers are asked for: 'eleven' is no number"),
+    ("layers", "ex-layers-predict", "predicted_norm = torch.ones(1, 5)", "4 numbers are asked for, not 5"),
     (
         "layers",
         "ex-layers-write",
@@ -257,7 +269,7 @@ MESSAGES = [  # what an answer gets to hear: a word of it
         "stops: own lines.",
     ),
     ("layers", "ex-layers-bug", "probe = (torch.tensor([[[1.0, 2, 3, 4]]]), lambda x: None)", "returns None"),
-    ("decoding", "ex-decoding-predict", "predicted_extensions = {1: 39, 2: 156}", "no pair"),
+    ("decoding", "ex-decoding-predict", "predicted_extensions = {1: 39, 2: 156}", "2 numbers are asked for"),
     ("multi_head_attention", "ex-heads-predict", "prediction = (512.9, 512.4, 655360.7)", "512.9"),
     (
         "masks",

@@ -13,7 +13,6 @@ from torch import nn
 from transformer_lib import MultiHeadAttention, greedy_decode, record_attention
 from transformer_lib.attention import AdditiveAttention
 from transformer_lib.fast import watcher
-from transformer_run.translator import Translator, pretrained_names
 
 SOURCE, TARGET_INPUT = torch.tensor([[3, 4, 2], [5, 2, 0]]), torch.tensor([[1, 6, 7, 8], [1, 8, 9, 0]])
 
@@ -173,32 +172,3 @@ def test_a_recorder_sees_nothing_of_another_thread():
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(in_turn, [1, 2])) == [({1}, 6), ({2}, 6)]
-
-
-@pytest.mark.slow
-def test_eight_threads_load_and_translate_while_another_records():
-    name, sentences = pretrained_names()[0], ["forty seven", "two hundred and six"]
-    one = Translator.load(name)
-    expected, shape = one.translate(sentences), (len(SOURCE), one.model.config.num_heads)
-    done = threading.Event()
-
-    def translated(number):
-        translator = Translator.load(name) if number % 2 else one
-        return [translator.translate(sentences) for _ in range(3)]
-
-    def watched():
-        shapes = set()
-        while not done.is_set():
-            with record_attention(one.model) as weights:
-                one.model(SOURCE, TARGET_INPUT)
-            shapes |= {array.shape[:2] for array in weights.values()}
-        return shapes
-
-    with ThreadPoolExecutor(9) as pool:
-        watching = pool.submit(watched)
-        try:
-            found = list(pool.map(translated, range(8)))
-        finally:
-            done.set()
-    assert found == [[expected] * 3] * 8
-    assert watching.result() == {torch.Size(shape)}

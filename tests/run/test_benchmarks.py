@@ -44,14 +44,6 @@ def test_sentences_of_a_batch_are_of_like_length_where_that_is_asked():
         assert batch.target_tokens >= 2000
 
 
-def test_a_ratio_is_taken_within_each_round():
-    from benchmarks.work import ratios
-
-    found = ratios([10.0, 30.0, 20.0], [10.0, 10.0, 5.0])
-    assert found == {"median": 3.0, "min": 1.0, "max": 4.0}
-    assert ratios([1.0, 3.0], [1.0, 1.0])["median"] == 2.0
-
-
 def test_each_peer_counts_with_the_threads_that_suit_it():
     from benchmarks.run import summary
 

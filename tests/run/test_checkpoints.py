@@ -1,7 +1,6 @@
 import functools
 import math
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -116,25 +115,6 @@ def refused(path, message, model=None, optimizer=None):
         load_checkpoint(path, model, optimizer)
     assert snapshot(model, optimizer) == before
     assert str(path) in str(caught.value)
-
-
-@pytest.mark.slow
-def test_any_single_altered_bit_is_noticed(saved):
-    content, generator, model = saved.read_bytes(), random.Random(0), fresh_model()
-    header = 8 + int.from_bytes(content[:8], "little")
-    places = [0, 7, 8, header - 1, header, len(content) - 1]
-    places += [generator.randrange(end) for end in [header, len(content)] * 150]
-    for place in places:
-        altered = bytearray(content)
-        altered[place] ^= 1 << generator.randrange(8)
-        saved.write_bytes(altered)
-        with pytest.raises(ValueError, match=saved.name):
-            load_checkpoint(saved, model)
-        with pytest.raises(ValueError, match=saved.name):
-            average_checkpoints([saved])
-    refused(saved, DAMAGED)
-    saved.write_bytes(content)
-    assert load_checkpoint(saved, model) == 2
 
 
 def length_of_header(size):
@@ -326,23 +306,15 @@ def test_an_empty_run_says_so(tmp_path):
         RunCheckpoints(tmp_path, keep_last=0)
 
 
-def test_a_damaged_checkpoint_is_never_the_best(tmp_path):
-    run = RunCheckpoints(tmp_path, keep_last=1)
-    save(run, *trained(), 1, 7.0)
-    save(run, *trained(), 2, 8.0)
-    assert run.best() == run.path(1)
-    run.path(1).write_bytes(run.path(1).read_bytes()[:-1])
-    assert run.best() == run.path(2)
-
-
 def test_a_checkpoint_whose_score_was_altered_is_not_the_best_and_removes_none(tmp_path):
     run = RunCheckpoints(tmp_path, keep_last=1)
     save(run, *trained(), 1, 1.5)
     save(run, *trained(), 2, 7.5)
     content = run.path(2).read_bytes()
     assert content.count(b"7.5") == 1
-    run.path(2).write_bytes(content.replace(b"7.5", b"0.5"))
-    assert run.best() == run.path(1)
+    for damaged in (content[:-1], content.replace(b"7.5", b"0.5")):
+        run.path(2).write_bytes(damaged)
+        assert run.best() == run.path(1)
     save(run, *trained(), 3, 8.5)
     assert run.best() == run.path(1)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,22 +76,6 @@ def test_a_process_alone_needs_no_launcher():
         assert sum_over_processes(torch.tensor(2.0)) == 2.0
 
 
-@pytest.fixture
-def group_of_one(tmp_path):
-    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
-    yield
-    torch.distributed.destroy_process_group()
-
-
-def test_a_group_of_one_trains_as_without_a_group(group_of_one):
-    torch.manual_seed(0)
-    model = Transformer(TINY)
-    settings = TrainingConfig(num_steps=1, batch_tokens=40)
-    record = next(train(model, adam(model, settings), [make_batch([([3, 4], [5])])], settings))
-    assert processes() == (0, 1)
-    assert record.target_tokens == 2
-
-
 @pytest.mark.parametrize("decision", [False, True])
 def test_what_the_first_process_decides_holds_for_all(monkeypatch, decision):
     monkeypatch.setattr(update, "processes", lambda: update.Processes(1, 2))
@@ -101,6 +86,17 @@ def test_what_the_first_process_decides_holds_for_all(monkeypatch, decision):
 
     monkeypatch.setattr(torch.distributed, "broadcast_object_list", broadcast_object_list)
     assert update.broadcast(not decision, "cpu") is decision
+
+
+def test_each_process_drops_out_others(monkeypatch):
+    model, drawn = Transformer(replace(TINY, p_drop=0.5)), []
+    model.register_forward_hook(lambda *_: drawn.append(torch.get_rng_state().tolist()))
+    one, settings = update.Update(model), TrainingConfig(num_steps=1, batch_tokens=40, accumulate=3)
+    monkeypatch.setattr(update, "sum_over_processes", lambda loss: loss)
+    for rank in range(3):
+        monkeypatch.setattr(update, "processes", lambda rank=rank: update.Processes(rank, 3))
+        list(train(model, adam(model, settings), [make_batch([([3, 4], [5])])] * 3, settings, update=one))
+    assert len(set(map(tuple, drawn))) == 3
 
 
 def test_a_process_takes_the_gpu_of_its_number_on_its_own_machine(monkeypatch):

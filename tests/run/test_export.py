@@ -19,7 +19,7 @@ import torch
 from command_line import run, two_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_translators import LARGER, SMALL, random_translator, trained_translator, words, young_translator
+from small_translators import LARGER, SMALL, random_translator, words, young_translator
 
 from transformer_lib import record_attention
 from transformer_lib.data import load_pairs
@@ -35,7 +35,7 @@ from transformer_run.translator import Translator, pretrained_names
 RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
 GERMAN = ["Wie alt bist du?", "", "Das ist <eos> kein <pad> Ende. 🙂", "▁unter▁strichen", "Sie schläft,  glaube ich."]
 ODD = ["", " ", "a\x1cb\u00a0c", "<eos> x<pad> <unk>", "ÄPFEL ΣΑΣ İ", "forty-seven", "日本 🙂", "▁a ▁"]
-WITHOUT_US = "import sys; sys.modules.update(torch=None, transformer_lib=None)\n"
+WITHOUT_US = "import sys; sys.modules.update(torch=None, transformer_lib=None, transformer_run=None)\n"
 # Every field that changes the function, none of them alone.
 CONFIGS = [
     {**LARGER, "d_k": 3, "d_v": 5, "attention_bias": True},
@@ -185,36 +185,10 @@ def test_eight_bits_say_what_they_cost(to, young, test_pairs, tmp_path, printed)
     assert rounded == pytest.approx(whole, abs=0.5)
 
 
-@pytest.mark.slow
-def test_eight_bits_are_judged_in_the_script_of_the_targets(tmp_path, printed):
-    pairs = [
-        ("one", "我今天去学校了。"),
-        ("two", "她喜欢喝茶。"),
-        ("three", "他们住在上海。"),
-        ("four", "这本书很有趣。"),
-    ]
-    trained_translator(pairs, 100, vocabulary_size=None).save(tmp_path / "zh")
-    given = ["--to", "ctranslate2", "--int8", "--data", *two_files(tmp_path, pairs, ("x.txt", "y.txt"))]
-    assert "100.00 in float32, 100.00 in 8 bits" in printed("export", tmp_path / "zh", tmp_path / "out", *given)
-
-
 def translated_by(python, code, folder, lines):
     lines = "".join(f"{line}\n" for line in lines).encode()
     done = subprocess.run([python, "-X", "utf8", "-c", code], cwd=folder, input=lines, capture_output=True, check=True)
     return done.stdout.decode().split("\n")[:-1]
-
-
-@pytest.mark.deep
-def test_a_fresh_environment_with_two_packages_translates_from_the_folder(tmp_path):
-    folder, environment = tmp_path / "out", tmp_path / "environment"
-    assert export("tatoeba_de_en", folder, "--to", "ctranslate2") == 0
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True)
-    python = next(path for path in environment.glob("*/python*") if path.stem == "python")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "ctranslate2", "tokenizers"], check=True)
-    without_us = subprocess.run([python, "-c", "import transformer_lib"], capture_output=True, check=False)
-    assert b"ModuleNotFoundError" in without_us.stderr
-    expected = Translator.load("tatoeba_de_en").translate(GERMAN)
-    assert translated_by(python, code_of(folder), folder, GERMAN) == expected
 
 
 def same_ids(tokenizer, portable, text):

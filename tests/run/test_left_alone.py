@@ -106,12 +106,3 @@ def test_what_leaves_has_no_memory_in_common_with_the_model():
                 weight.zero_()
 
     assert_left_alone(translator, changed, None)
-
-
-@pytest.mark.parametrize("int8", [False, True])
-def test_a_second_engine_and_the_library_translate_as_before(int8):
-    translator = random_translator(**SMALL)
-    before = translator.translate(LINES), Engine(translator).translate(LINES)
-    first, second = (Engine(translator, int8=int8).translate(LINES) for _ in range(2))
-    assert first == second
-    assert (translator.translate(LINES), Engine(translator).translate(LINES)) == before

@@ -3,7 +3,6 @@
 import gzip
 import itertools
 import os
-import re
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -61,20 +60,14 @@ def test_no_pair_that_was_drawn_is_trained_on():
     assert 60 < corpus.dropped["shared with held-out pairs"] <= 120
 
 
-MORSE = dict(zip("abcdefghij", ".- -... -.-. -.. . ..-. --. .... .. .---".split(), strict=True))
-SUMS = [(f"{a} {sign} {b}", f"= {eval(f'{a} {sign} {b}')}") for a in range(20) for b in range(10) for sign in "+-"]
-
-
 @pytest.mark.parametrize(
     "pairs",
     [
         [(f"{'larger' if i > 50 else 'smaller'}", f"than {i}") for i in range(200)],
         [(f"{i} and {j}", "larger" if i > j else "smaller") for i in range(20) for j in range(10)],
-        [(" ".join(MORSE["abcdefghij"[int(d)]] for d in f"{i:03}"), "⠁⠃⠉⠙⠑"[i % 5] * (1 + i // 5)) for i in range(200)],
         [("🍎" * (1 + i % 20) + "🍐" * (i // 20), "➕" * (i + 1)) for i in range(200)],
-        SUMS,
     ],
-    ids=["sources of two values", "targets of two values", "morse to braille", "emoji", "arithmetic"],
+    ids=["sources of two values", "targets of two values", "emoji"],
 )
 def test_a_corpus_of_signs_or_of_two_values_is_trained_on(pairs):
     corpus = Corpus(pairs, None)
@@ -92,6 +85,8 @@ def test_a_pair_is_shared_when_both_of_its_sides_are():
     assert corpus.half_shared == 2
     assert "2 pairs" in corpus.report()
     assert Corpus([*pairs, ("un chat", "kočka")], [("un chat", "kočka")], Limits(100, 9.0)).shared == 0
+    assert "also trained on" not in " ".join(corpus.described())
+    assert "1 of the validation pairs are also trained on" in " ".join(Corpus(PAIRS, PAIRS[:1]).described())
 
 
 def test_letters_keep_the_marks_that_make_another_word():
@@ -285,15 +280,6 @@ def test_one_language_on_both_sides_is_refused_wherever_pairs_are_read(trained, 
     for command in ([*train], [*train, *numbers, "--validation"], ["evaluate", trained, "--data"]):
         assert str(same[1]) in refused(*command, *same)
     assert not (tmp_path / "run").exists()
-
-
-def test_validation_pairs_that_are_trained_on_are_counted(numbers, tmp_path, capsys):
-    few = [written(tmp_path, file.name, [*file.read_text("utf-8").splitlines()[:3], file.name]) for file in numbers]
-    data = ["--data", *numbers, "--validation", *few, *LANGUAGES, *SMALL, *STEPS]
-    assert run("train", tmp_path / "a", *data) == 0
-    assert re.search(r"^3 of .*validation", capsys.readouterr().err, re.MULTILINE)
-    assert run("train", tmp_path / "b", *data, "--clean") == 0
-    assert not re.search(r"^\d+ of .*validation", capsys.readouterr().err, re.MULTILINE)
 
 
 @pytest.mark.posix

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from command_line import SMALL, equal, metrics_of, raising, run, two_files, weights_of
+from command_line import SMALL, equal, metrics_of, raising, run, weights_of
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
 from transformer_lib.config import config_from_dict
@@ -69,25 +69,6 @@ def test_an_ignored_ctrl_c_stays_ignored(tmp_path, files, monkeypatch):
         signal.signal(signal.SIGINT, before)
 
 
-def test_files_name_their_languages_by_their_endings(tmp_path, files, capsys):
-    assert start(tmp_path / "run", files, 1) == 0
-    found = Translator.load(tmp_path / "run")
-    assert (found.source, found.target) == ("en", "de")
-    assert start(tmp_path / "named", files, 1, "--source", "english") == 0
-    found = Translator.load(tmp_path / "named")
-    assert (found.source, found.target) == ("english", "de")
-    texts = [path.rename(path.with_name(f"{path.suffix[1:]}.txt")) for path in files]
-    assert start(tmp_path / "unnamed", texts, 1) == 2
-    assert "--source" in capsys.readouterr().err
-
-
-def test_a_model_has_a_name_and_a_field_of_its_own_goes_before_it(tmp_path, files):
-    given = ["--model", "num_layers=1", "small", "d_ff=16", "--training", "num_steps=1"]
-    assert run("train", tmp_path / "run", "--data", *files, "--tokenizer", "space", *given) == 0
-    config = Translator.load(tmp_path / "run").model.config
-    assert (config.num_layers, config.d_model, config.d_ff, config.num_heads) == (1, 256, 16, 4)
-
-
 @pytest.mark.parametrize(("limit", "warned"), [(10, True), (10_000_000, False)])
 def test_a_large_model_on_a_cpu_is_warned_of_with_the_remedy(tmp_path, files, monkeypatch, capsys, limit, warned):
     monkeypatch.setattr(training_run, "LARGE", limit)
@@ -144,13 +125,6 @@ def test_a_sentence_that_is_none_is_named_by_its_place(numbers):
         numbers.translate(["one", None])
 
 
-def test_the_note_on_tokenized_text_stands_beside_such_scores_alone(tmp_path, files, printed):
-    assert start(tmp_path / "run", files, 1) == 0
-    pairs = two_files(tmp_path, [("Wie alt bist du?", "How old are you?")], ("x.de", "x.en"))
-    for given, noted in (([tmp_path / "run"], True), (["tatoeba_de_en", "--data", *pairs], False)):
-        assert ("not to be compared" in printed("evaluate", *given)) == noted
-
-
 @pytest.mark.parametrize(("at_terminal", "sizes"), [(True, [1, 1, 1]), (False, [3])])
 def test_a_terminal_gets_each_answer_at_once(monkeypatch, stdin, at_terminal, sizes):
     chunks = []
@@ -173,12 +147,8 @@ def test_gradients_are_exchanged_with_the_last_batch_of_a_step_alone(monkeypatch
     monkeypatch.setattr(update, "gradient_sync", lambda model, now: exchanged.append(now) or real(model, now))
     config = TrainingConfig(num_steps=2, accumulate=3)
     model = Transformer(TransformerConfig(vocabulary_size=9, num_layers=1, d_model=8, d_ff=8, num_heads=1, d_k=8))
-    assert (
-        len(
-            list(train(model, adam(model, config), [make_batch([([4], [5])])] * 6, config, update=update.Update(model)))
-        )
-        == 2
-    )
+    batches = [make_batch([([4], [5])])] * 6
+    assert len(list(train(model, adam(model, config), batches, config, update=update.Update(model)))) == 2
     assert exchanged == [False, False, True] * 2
 
 

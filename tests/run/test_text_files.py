@@ -144,6 +144,12 @@ def test_what_is_not_utf_8_is_replaced_where_one_may_go_on(tmp_path):
         (torch.tensor([1.0, 2.0], requires_grad=True), [1, 2]),
         (np.float32(2), [2]),
         ({"a": Fraction(1, 2)}.values(), [0.5]),
+        (["71 percent", "71 per cent", "70.5 %"], [0.71, 0.71, 0.705]),
+        (["≈ 16", "~0.3", "16 ×", "16x", "16 times", "12 entries."], [16, 0.3, 16, 16, 16, 12]),
+        (["18'874'368", "1’000"], [18874368, 1000]),
+        (["451/500", "-1 / 8", "1/√2", "√ 16"], [0.902, -0.125, 1 / 2**0.5, 4]),
+        (np.ones((1, 4)), [1, 1, 1, 1]),
+        (((512, "512"), [655360]), [512, 512, 655360]),
     ],
 )
 def test_numbers_are_read_as_people_write_them(answer: Any, numbers: list[float]) -> None:
@@ -163,9 +169,29 @@ def test_where_thousands_are_asked_for_a_comma_groups_them(answer: Any, numbers:
     assert read_numbers(answer, thousands=True) == numbers
 
 
+def test_the_unit_that_is_asked_for_may_stand_there() -> None:
+    assert read_numbers(["441.3 MB", "10,240 megabytes"], 2, thousands=True, unit="MB|megabytes") == [441.3, 10240]
+    with pytest.raises(ValueError, match="'63 MB'"):
+        read_numbers("63 MB", 1, unit="B|bytes")
+
+
 def test_what_is_no_number_is_named() -> None:
     with pytest.raises(ValueError, match="'25 or 5'"):
         read_numbers(["25 or 5", 5])
+
+
+@pytest.mark.parametrize(
+    ("answer", "count", "reason"),
+    [
+        ("16y", 1, "one number is asked for: '16y' is no number; write digits alone"),
+        ([1, "y"], 3, "3 numbers are asked for: 'y' is no number"),
+        ([1, 2], 1, "one number is asked for, not 2"),
+        ([], 2, "2 numbers are asked for, not 0"),
+    ],
+)
+def test_what_was_asked_for_is_said_with_the_reason(answer: Any, count: int, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        read_numbers(answer, count)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +203,10 @@ def test_what_is_no_number_is_named() -> None:
         "80 bits",
         "63 MB",
         "39 156",
+        "39'15",
+        "1/0",
+        "1/",
+        "1/2/3",
         "",
         None,
         [None],
@@ -184,8 +214,7 @@ def test_what_is_no_number_is_named() -> None:
         {1, 2},
         math.nan,
         "inf",
-        [[1]],
-        np.ones((1, 4)),
+        [[None]],
     ],
 )
 def test_what_holds_no_numbers_in_order_is_an_error(answer: Any) -> None:

@@ -31,17 +31,6 @@ for name in names:
         importlib.import_module(name)
 print(len(names))
 """
-SPAWNED = """
-import multiprocessing
-from transformer_lib import Transformer, TransformerConfig, greedy_decode
-import torch
-
-if __name__ == "__main__":
-    model = Transformer(TransformerConfig(vocabulary_size=11, num_layers=1, d_model=8, d_ff=8, num_heads=2)).eval()
-    source = torch.tensor([[5, 6, 2]])
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        print(pool.apply(greedy_decode, (model, source, 4)).tolist() == greedy_decode(model, source, 4).tolist())
-"""
 
 
 def run(code: str, folder: Path) -> str:
@@ -56,11 +45,6 @@ def run(code: str, folder: Path) -> str:
 @pytest.mark.slow
 def test_the_library_imports_where_there_is_no_posix(tmp_path: Path) -> None:
     assert int(run(ELSEWHERE, tmp_path)) > 25
-
-
-@pytest.mark.slow
-def test_a_model_and_its_decoding_cross_into_a_spawned_process(tmp_path: Path) -> None:
-    assert run(SPAWNED, tmp_path) == "True"
 
 
 def texts_without_encoding(source: str) -> list[int]:

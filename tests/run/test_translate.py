@@ -142,6 +142,8 @@ def test_each_metric_says_what_words_it_is_of(tmp_path, printed, refused):
     hint, given = "own words", ["--data", written(tmp_path, "pairs.tsv", ["forty seven\tsieben vierzig"])]
     out = printed("evaluate", "number_words_en_de", *given, "--metrics", "bleu", "chrf")
     assert out.count(hint) == 3  # the third is exact match
+    pieces = written(tmp_path, "pieces.tsv", ["Wie alt bist du?\tHow old are you?"])
+    assert hint not in printed("evaluate", "tatoeba_de_en", "--data", pieces)
     given += ["--metrics", "chrf", "--bleu-tokenize", "zh"]
     assert "--bleu-tokenize" in refused("evaluate", "number_words_en_de", *given)
 

@@ -60,6 +60,26 @@ def test_folded_code_says_what_it_makes() -> None:
     assert said == [*(f"Code of this {what}" for what in whats), "as it was"]
 
 
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("total = 1\n\n\ndef train(model):\n    loss = 2\n\n\nclass Mask:\n    def one(self): ...", ": train, Mask"),
+        ("x = f(a=1)\nx = x + 1\ny, _ = g(x)\nfor n in x:\n    z = n", ": x, y"),
+        ("a = 1\nb = 2\nc = 3\nd = 4", ": a, b, c, …"),
+        ("print(f(x=1) == 2)", ""),
+    ],
+)
+def test_folded_code_names_what_it_makes_for_the_code_after_it(source: str, names: str) -> None:
+    assert book_folds.names_in(source) == names
+    folded = cell("text/plain")
+    folded.insert(0, nodes.literal_block(source, source))
+    book_folds.name_folds(None, document(folded))  # type: ignore[arg-type]
+    assert (folded["prompt_show"], folded["prompt_hide"]) == (
+        f"Code of this output{names}",
+        f"Hide the code of this output{names}",
+    )
+
+
 def test_a_wrong_answer_folds_to_its_mistake() -> None:
     tree = document()
     sources = "w = 1  # (n, d)\nx = 3  # doubles the b\ny = 1  # not this", "x = '#AT#'"

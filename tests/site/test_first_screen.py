@@ -5,11 +5,12 @@ Needs `make book` and Chromium, as conftest.py says.
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 from browser import SITE, TRANSITIONS, axe_findings, opened, recorded, turned, visited
-from playwright.sync_api import BrowserContext, Page, ViewportSize
+from playwright.sync_api import BrowserContext, Page, Route, ViewportSize
 
 from workshop.site import record_hundred
 
@@ -97,6 +98,32 @@ def test_without_scripts_the_same_is_a_picture(silent: Page, origins: dict[str, 
             assert silent.evaluate(ON_SCREEN, part), part
     assert silent.locator(f"{LINES} line").count() >= 4
     assert silent.is_hidden(FIELD)
+
+
+@pytest.mark.parametrize(("size", "early"), [(SCREENS[0], "82"), (SCREENS[1], "eighty-t")])
+def test_on_a_slow_line_the_picture_stands_and_what_is_typed_is_answered_when_the_scripts_have_come(
+    page: Page, origins: dict[str, str], size: ViewportSize, early: str
+) -> None:
+    page.set_viewport_size(size)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route(re.compile(r"/_static/(live/|book)[^/]*\.js"), hold)
+    page.goto(origins["http"] + "book/index.html", wait_until="commit")
+    page.locator(GERMAN, has_text="sieben und vierzig").wait_for()
+    for part in (GERMAN, LINES, ".first-rows"):
+        assert page.evaluate(ON_SCREEN, part), part
+    assert any("first_numbers" in route.request.url for route in held)
+    typed(page, early)
+    for route in held:
+        route.continue_()
+    if early != "82":  # half a word is no fault
+        page.wait_for_function("!document.querySelector('.first-steps').hidden")
+        typed(page, "82")
+    says(page, "zwei und achtzig")
+    assert "?" not in page.url, "the form was not sent to a server"
 
 
 def test_it_plays_once_unless_motion_is_unwanted(context: BrowserContext, origins: dict[str, str]) -> None:

@@ -94,7 +94,7 @@ def test_long_code_is_a_fold_that_names_what_it_holds_and_short_code_and_that_of
     tree = document(section("Chapter", listing(source, "lib/masks.py"), *codes))
     app: Any = type("App", (), {"builder": type("Builder", (), {"name": "html"})})
     book_layers.fold_code(app, tree, "")
-    assert [one["words"] for one in tree.findall(book_layers.fold)] == ["Mask, in lib/masks.py", "Code, 9 lines"]
+    assert [one["words"] for one in tree.findall(book_layers.fold)] == ["Mask, in lib/masks.py", "Code, 9 lines: a"]
     assert [one.astext() for one in tree.findall(nodes.raw)] == [book_layers.SWITCH]
 
 

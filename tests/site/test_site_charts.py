@@ -55,7 +55,7 @@ def test_every_colour_of_a_chart_has_a_partner_in_the_dark_scheme(site: Path) ->
 MARKS = "chart => [...chart.querySelectorAll('g.role-mark')].map(group => group.innerHTML).join('')"
 # page, name of a control that one chart of it has, key that moves it.
 CONTROLS = [
-    ("attention", "Under the root:", "ArrowRight"),
+    ("attention", "Under the root of step 2:", "ArrowRight"),
     ("masks", "Masks:", "ArrowUp"),
     ("positional_encoding", "Place pos:", "ArrowRight"),
     ("learning_rate", "Warm-up, steps:", "ArrowLeft"),
@@ -129,7 +129,7 @@ def test_the_numbers_of_a_chart_follow_its_control(page: Page, origins: dict[str
     assert set(table["scopes"]) == {"col", "row"}
     found = {word: float(weight) for word, *_, weight in table["rows"]}
     assert found == {"forty": 0.09669, "seven": 0.8066, "end": 0.09669}
-    page.get_by_label("Under the root:").focus()
+    page.get_by_label("Under the root of step 2:").focus()
     page.keyboard.press("End")
     page.wait_for_function("document.querySelectorAll('.chart-data td')[2].textContent === '0.2894'")
 
@@ -160,7 +160,7 @@ def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, orig
     page.wait_for_function(DRAWN_IN, arg="dark")  # from the first
     unfolded(page)
     chart = chart_with(page, "The four steps of attention")
-    page.get_by_label("Under the root:").focus()
+    page.get_by_label("Under the root of step 2:").focus()
     page.keyboard.press("End")
     dark = chart.inner_html()
     turned(page, "light", 390)
@@ -206,7 +206,7 @@ def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str,
         dots = (query @ key.T)[0]
         expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / root**0.5:.2f}" for dot in dots]
         expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
-        settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root": root}
+        settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root of step 2": root}
         for label, setting in settings.items():
             page.evaluate(MOVE, [title, label, setting])
         page.wait_for_function(AS_EXPECTED, arg=[title, "|".join(expected)], timeout=10_000)

@@ -59,8 +59,8 @@ def test_what_is_touched_is_large_enough_and_letters_can_be_read(
 
 
 def test_an_enlarged_picture_stands_upright_and_is_dragged(phone: Page, origins: dict[str, str]) -> None:
-    opened(phone, origins["http"] + "book/first_steps.html")  # whose picture is wide
-    picture, viewer = phone.locator(".cell_output img").first, phone.locator("dialog.picture")
+    opened(phone, origins["http"] + "book/first_steps.html")  # whose last picture is wide
+    picture, viewer = phone.locator(".cell_output img").last, phone.locator("dialog.picture")
     small = picture.bounding_box()
     assert small is not None
     button = picture.locator("xpath=following-sibling::button")

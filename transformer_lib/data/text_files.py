@@ -35,7 +35,9 @@ JSON = re.compile(r'\s*(\{|\[\s*(["{[]|$))')
 COMMAS = re.compile(r'[^\s\d][,;][^\s\d]|"[,;]"')  # no space follows: no comma of a sentence
 # A word after a number that leaves it what it is: 25 cells, but neither 2 million nor, where bytes are asked for, bits.
 NO_UNIT = r"(ten|hundred|thousand|dozen|half|third|quarter|percent|plus|minus|squared|cubed)s?$|\w*(illion|bit|byte)"
-UNIT = re.compile(rf"(?<=\d)\s*(?!{NO_UNIT})[a-z]{{3,}}$", re.IGNORECASE)
+UNIT = rf"(?<=\d)\s*(×|x|(?!{NO_UNIT})[a-z]{{3,}}\.?)$"
+# How people write what Python reads in one way; what groups by three is an apostrophe here and there.
+WRITTEN = {"−": "-", r"^[≈~=]\s*": "", r"(?<=\d)['’](?=\d{3}(\D|$))": "", r"\s*per ?cent$": "%", UNIT: ""}
 # What stands above the columns of a table, by language: a pair of two names of one language is a pair of words.
 TITLES = """
     ar arabic, cs czech čeština, da danish dansk, de german deutsch, el greek, en english englisch anglais inglés, es
@@ -131,34 +133,62 @@ def is_number(text: str) -> bool:
     return bool(re.fullmatch(r"\s*[+-]?[.,]?\d[\d.,]*(e[+-]?\d+)?\s*", text, re.IGNORECASE))
 
 
-def read_numbers(answer: Any, thousands: bool = False) -> list[float]:
+def read_numbers(answer: Any, count: int | None = None, thousands: bool = False, unit: str = "") -> list[float]:
     """The finite numbers of a list, an array or one alone, also as text: 655,360, −0,58, 25 cells; 36.8 % is 0.368.
 
     Args:
+        count: how many are asked for; None: any number of them.
         thousands: whether numbers of a thousand and more are asked for: 17,541 is one then, and else 17.541.
+        unit: that which is asked for, where others would change the number, as in "MB|megabytes".
 
     Raises:
-        ValueError: something in it is no number; the message says what.
+        ValueError: something in it is no number, or there are more or fewer; the message says what is asked for.
     """
-    values: Any = answer.tolist() if hasattr(answer, "tolist") else answer
-    is_one = isinstance(values, str | dict | set) or not isinstance(values, Iterable)
-    parts: list[Any] = [values] if is_one else [*values]
-    parts = [UNIT.sub("", one.strip().replace("−", "-")) if isinstance(one, str) else one for one in parts]
+    parts = [_as_python_reads(one, unit) if isinstance(one, str) else one for one in _leaves(answer)]
     commas = [one for one in parts if isinstance(one, str) and "," in one]  # all for thousands or for decimals
     can_group = all(re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?\s*%?", one) for one in commas)
     is_grouped = can_group and (thousands or any(re.search(",.*[,.]", one) for one in commas))
-    return [_number(one, "" if is_grouped else ".") for one in parts]
+    asked = {None: "", 1: "one number is asked for"}.get(count, f"{count} numbers are asked for")
+    numbers = [_number(one, "" if is_grouped else ".", asked) for one in parts]
+    if count not in (None, len(numbers)):
+        raise ValueError(f"{asked}, not {len(numbers)}")
+    return numbers
 
 
-def _number(one: Any, comma: str) -> float:
+def _leaves(answer: Any) -> Iterator[Any]:
+    """What stands in a list or an array, also in lists within it."""
+    values: Any = answer.tolist() if hasattr(answer, "tolist") else answer
+    if isinstance(values, str | dict | set) or not isinstance(values, Iterable):
+        yield values
+    else:
+        for one in values:
+            yield from _leaves(one)
+
+
+def _as_python_reads(text: str, unit: str) -> str:
+    text = re.sub(rf"(?<=\d)\s*({unit})$", "", text.strip())
+    for pattern, other in WRITTEN.items():
+        text = re.sub(pattern, other, text, flags=re.IGNORECASE)
+    return text
+
+
+def _number(one: Any, comma: str, asked: str) -> float:
     is_share = isinstance(one, str) and one.endswith("%")
     try:
-        number = float(one.removesuffix("%").replace(",", comma) if isinstance(one, str) else one)
+        number = _quotient(one.removesuffix("%").replace(",", comma)) if isinstance(one, str) else float(one)
     except (TypeError, ValueError, ArithmeticError, RuntimeError):
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{reprlib.repr(one)} is no number; write digits alone, such as 12 or 0.5")
+        problem = f"{reprlib.repr(one)} is no number; write digits alone, such as 12 or 0.5"
+        raise ValueError(f"{asked}: {problem}" if asked else problem)
     return number / 100 if is_share else number
+
+
+def _quotient(text: str) -> float:
+    """The number of a text such as 0.5, 451/500 or 1/√2."""
+    top, *below = (part.strip() for part in text.split("/", 1))
+    values = [math.sqrt(float(part[1:])) if part.startswith("√") else float(part) for part in (top, *below)]
+    return values[0] / values[1] if below else values[0]
 
 
 def _quotes_cells(texts: Iterable[str]) -> bool:

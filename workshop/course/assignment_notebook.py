@@ -16,20 +16,12 @@ from workshop.course.grading.counted import counted
 from workshop.course.variants import written
 from workshop.site.address import Address
 from workshop.site.book_index import Page
-from workshop.site.make_notebooks import INSTALL, METADATA
+from workshop.site.filled import filled
+from workshop.site.make_notebooks import METADATA, installation
 from workshop.site.myst_blocks import Block
 from workshop.site.plain_markdown import Plain, task_words
 
 SCHEMA = 3  # of the metadata that nbgrader 0.9 writes
-INTRODUCTION = """\
-# Exercises: {title}
-
-*Made from the chapter [{title}]({site}{name}.html) of The Executable Transformer.*
-
-Fill in the answer cells, and run the check below each: it says what it finds. A check gives half of the points of its
-exercise; the other half is for checks that the grader runs. Add cells where you like. Leave the checks as they are:
-grading puts the original ones back. Before you hand in, restart the kernel and run all cells. Whether you may work
-together, read the chapter's folded solutions or ask a chatbot, your course says."""
 WRITTEN_STARTER = "*Write your answer here.*"
 CHECK = """\
 {definitions}
@@ -72,8 +64,8 @@ class AssignmentWriter:
 
     def write(self) -> list[NotebookNode]:
         words = {"title": self.plain.inline(self.page.title, 1), "site": self.address.site, "name": self.page.name}
-        install = INSTALL.format(repository=self.address.repository, branch=self.address.branch)
-        self.cells.append(text("introduction", INTRODUCTION.format(**words)))
+        self.cells.append(text("introduction", filled("introduction.md", **words).rstrip()))
+        install = installation(self.address)
         self.cells.append(code("install", install, _nbgrader("install", locked=True), binds=[]))
         for place, exercise in enumerate(exercises_of(self.page), 1):
             if exercise.is_graded_by_machine:

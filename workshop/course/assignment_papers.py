@@ -11,6 +11,7 @@ from workshop.course.exercises import Exercise, tags
 from workshop.course.grading.counted import counted
 from workshop.course.variants import written
 from workshop.site.book_index import Page
+from workshop.site.filled import filled
 from workshop.site.myst_blocks import Block
 from workshop.site.plain_markdown import Plain
 
@@ -28,16 +29,6 @@ COLUMNS = [
     "teaches",
 ]
 HALF_RIGHT = Path(__file__).with_name("half_right.toml")
-RUBRIC_HEAD = """\
-# Marking: {title}
-
-{count}, {points}, about {minutes} minutes. Given by hand: {by_hand}. A student who hands in the starters unchanged gets
-none.
-
-Where two people mark written answers: a line of a rubric counts whole where the answer says it, in whatever words; a
-line of two points counts one where only one of its halves is said; what is named, without what is done, counts nothing.
-First mark the half-right answer below without its points: whoever differs by more than one reads the line again. Then
-both mark the same five answers, and talk about each that differs by more than one."""
 
 
 def with_code(plain: Plain, blocks: list[Block]) -> str:
@@ -98,34 +89,5 @@ def table(lines: list[dict[str, Any]]) -> str:
 
 def rubric(page: Page, plain: Plain, exercises: list[Exercise]) -> str:
     """How each exercise of a chapter is marked, with its solution and the mistakes that people make."""
-    head = RUBRIC_HEAD.format(
-        title=plain.inline(page.title, 1),
-        count=counted(len(exercises), "exercise"),
-        points=counted(sum(exercise.points for exercise in exercises), "point"),
-        minutes=sum(exercise.minutes for exercise in exercises),
-        by_hand=counted(sum(one.points for one in exercises if not one.is_graded_by_machine), "point"),
-    )
-    return "\n\n".join([head, *(_section(page, plain, *one) for one in enumerate(exercises, 1))]) + "\n"
-
-
-def _section(page: Page, plain: Plain, place: int, exercise: Exercise) -> str:
-    number = numbered(page, plain, exercise, place)
-    facts = f"`{exercise.label}`, {exercise.kind}, {exercise.difficulty}, {exercise.minutes} minutes, "
-    parts = [f"## {number}: {plain.inline(exercise.title, exercise.line)}", f"{facts}{exercise.points} points"]
-    parts += [f"The student practises: {exercise.teaches}."]
-    if exercise.is_graded_by_machine:
-        numbers = f"{exercise.cells['numbers']}\n\n" if "numbers" in exercise.cells else ""
-        parts.append(
-            f"{counted(exercise.visible_points, 'point')} for the check that the student sees, "
-            f"{exercise.points - exercise.visible_points} for the hidden one.\n\n"
-            f"```python\n{numbers}{exercise.cells['solution']}\n```"
-        )
-    else:
-        lines = [f"| {points} | {plain.inline(words, exercise.line)} |" for points, words in exercise.rubric]
-        parts += ["\n".join(["| points | for |", "|---|---|", *lines]), half_right(exercise)]
-    parts.append(explanation(plain, exercise))
-    parts += [
-        f"A typical mistake, which costs {wrong.loses} of {exercise.points} points:\n\n```python\n{wrong.source}\n```"
-        for wrong in exercise.wrong_answers
-    ]
-    return "\n\n".join(part for part in parts if part)
+    own = {"counted": counted, "numbered": numbered, "explanation": explanation, "half_right": half_right}
+    return filled("rubric.md", page=page, plain=plain, exercises=exercises, **own)

@@ -22,77 +22,12 @@ from typing import Any
 
 from workshop.course.grading.exercise_parts import definitions
 from workshop.site.address import configured
+from workshop.site.filled import filled
 from workshop.site.versions import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ("pyproject.toml", "README.md", "LICENSE", "requirements-lock.txt", "requirements-grading-lock.txt")
 PACKAGES = ("transformer_lib", "transformer_run", "workshop")
-# No GPU there: PyTorch without CUDA is a tenth of the download.
-INSTALL = """\
-export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
-"$python" workshop/environment/make_env.py
-"$python" workshop/environment/make_env.py --grading
-"""
-SETUP = """\
-#!/usr/bin/env bash
-# Run once by Gradescope, as root on Ubuntu, when the autograder is uploaded.
-set -euo pipefail
-apt-get update -qq
-apt-get install -y -qq bubblewrap
-for version in 3.13 3.12 3.11; do
-  if apt-get install -y -qq "python$version" "python$version-venv"; then
-    python="python$version"
-    break
-  fi
-done
-cd /autograder/source
-"""
-RUN = """\
-#!/usr/bin/env bash
-# Run by Gradescope for each submission.
-set -euo pipefail
-root=${{AUTOGRADER_ROOT:-/autograder}}
-cd "$root/source"
-exec .venv-grading/bin/python -m workshop.course.grade_one "$root/submission" \\
-  --chapter {chapter} --form gradescope --out "$root/results/results.json"
-"""
-AUTOGRADER = '''\
-"""Run by Classroom 50 for each submission, in the student's checkout; writes result.json there."""
-
-import os
-import subprocess
-import sys
-import zipfile
-from pathlib import Path
-
-CHECKOUT, HERE = Path.cwd(), Path(__file__).resolve().parent
-BOOK = HERE / "book"
-zipfile.ZipFile(HERE / "book.zip").extractall(BOOK)
-environment = {{**os.environ, "PIP_EXTRA_INDEX_URL": "https://download.pytorch.org/whl/cpu"}}
-for options in ([], ["--grading"]):
-    command = [sys.executable, "workshop/environment/make_env.py", *options]
-    subprocess.run(command, cwd=BOOK, env=environment, check=True)
-command = [".venv-grading/bin/python", "-m", "workshop.course.grade_one", str(CHECKOUT), "--chapter", "{chapter}"]
-command += ["--form", "classroom50", "--out", str(CHECKOUT / "result.json")]
-sys.exit(subprocess.run(command, cwd=BOOK, check=False).returncode)
-'''
-
-
-OTTER_TEST = '''\
-"""The checks of an exercise for Otter-Grader, in its exception-based form; written by export_autograder."""
-
-from otter.test_files import test_case
-
-OK_FORMAT = False
-name = "{label}"'''
-OTTER_CASE = """\
-@test_case(name="{part}", points={points}, hidden={hidden})
-def {part}(env):
-    env.update({{name: [*env[name]] for name in {names!r} if hasattr(env.get(name), "__next__")}})
-    exec({source!r}, dict(env))
-"""
-
-
 NEXT = Path(__file__).with_name("next_steps.toml")
 KEEP = "\nThis holds the {held}: give it to no student. The instructor's page is {site}for_instructors.html.\n"
 GUIDE = "NEXT_STEPS.md"  # a README of that name is the book's
@@ -138,7 +73,7 @@ def pack_book(chapter: str, assignments: Path, archive: Path, scripts: dict[str,
 def for_gradescope(chapter: str, assignments: Path, out: Path) -> Path:
     """The zip to upload."""
     archive = out / f"{chapter}-gradescope.zip"
-    scripts = {"setup.sh": SETUP + INSTALL, "run_autograder": RUN.format(chapter=chapter)}
+    scripts = {name: filled(f"autograder/{name}", chapter=chapter) for name in ("setup.sh", "run_autograder")}
     scripts[GUIDE] = next_steps("gradescope", chapter)
     pack_book(chapter, assignments, archive, scripts)
     return archive
@@ -149,22 +84,21 @@ def for_classroom50(chapter: str, assignments: Path, out: Path) -> Path:
     folder = out / f"{chapter}-classroom50"
     shutil.rmtree(folder, ignore_errors=True)
     pack_book(chapter, assignments, folder / "book.zip", {})
-    write_script(folder / "autograder.py", AUTOGRADER.format(chapter=chapter))
+    write_script(folder / "autograder.py", filled("autograder/classroom50.py.j2", chapter=chapter))
     (folder / GUIDE).write_text(next_steps("classroom50", chapter), "utf-8")
     return folder
 
 
 def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
     """A test file in Otter's exception-based form: each check runs in a copy of the student's names."""
-    parts, before = [OTTER_TEST.format(label=label)], ""
+    cases, before = [], ""
     for cell in checks:  # the visible one comes first
         role = cell["metadata"]["nbgrader"]
-        part = role["grade_id"].removeprefix(f"{label}-")
         source = f"{before}\n{''.join(cell['source'])}"
         before = definitions(source)
-        words = {"part": part, "points": role["points"], "hidden": part == "hidden", "source": source}
-        parts.append(OTTER_CASE.format(**words, names=cell["metadata"]["book"]["names"]))
-    return "\n\n".join(parts)
+        part = {"part": role["grade_id"].removeprefix(f"{label}-"), "points": role["points"]}
+        cases.append(part | {"names": repr(cell["metadata"]["book"]["names"]), "source": repr(source)})
+    return filled("autograder/otter_test.py.j2", label=label, cases=cases)
 
 
 def for_otter(chapter: str, assignments: Path, out: Path) -> Path:

@@ -30,7 +30,6 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
-from jinja2 import Template
 from tqdm import tqdm
 
 from workshop.course import project_tests
@@ -40,9 +39,9 @@ from workshop.course.grading.marks import Marks, cell
 from workshop.course.grading.sandbox import warned
 from workshop.course.grading.submissions import MOODLE, Submission, safe
 from workshop.course.make_projects import BUGS, BUILD, ROOT
+from workshop.site.filled import filled
 
 OF, VERSION = "of", "version"  # the row of what there is to earn, and the column of which files were marked
-PAGE = Path(__file__).with_name("project_feedback.html.j2")
 HAND_IN = re.compile(r".+_my_transformer(?:-\d+)?(?: \(\d+\))?\.py")  # -1: a second try
 Grader = Callable[[Path, float], project_tests.Marked]
 
@@ -80,7 +79,7 @@ def write_feedback(folder: Path, marks: Marks) -> None:
     hidden = {name for name, points in marks.points.items() if exercise_of(name) == name and not points}
     shown = {name: "a bug that is left" if name in hidden - {project_tests.REST} else name for name in marks.maximum}
     of = Marks(marks.submission, marks.maximum, marks.maximum).sums
-    page = Template(PAGE.read_text("utf-8"), autoescape=True).render(marks=marks, of=of, shown=shown, task=exercise_of)
+    page = filled("project_feedback.html.j2", marks=marks, of=of, shown=shown, task=exercise_of)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{safe(marks.submission.student)}.html").write_text(page, "utf-8")
 

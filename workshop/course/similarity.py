@@ -14,30 +14,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Template
-
 from workshop.course.grading import class_list
+from workshop.site.filled import filled
 
 ROOT = Path(__file__).resolve().parents[2]
 SOLUTION = "the book's solution"
-PAGE = Template(
-    """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Likeness: {{ chapter }}</title>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<style>section { display: flex; gap: 1rem } pre { width: 50%; white-space: pre-wrap; overflow-wrap: anywhere }
-pre span { background: #ffe08a; text-decoration: underline }</style>
-<h1>{{ chapter }}: pairs of answers that resemble each other ({{ found.values() | sum(start=[]) | length }})</h1>
-<p>Each percentage says how much of that student's answers stands in the other's as well; in code, under other names
-perhaps. Shared passages are underlined. A short exercise has few right answers.</p>
-{%- for kind, pairs in found.items() %}
-<h2>{{ "Code" if kind == "code" else "Written answers" }} ({{ pairs | length }})</h2>
-{%- for mine, theirs, one, other, code, code_of_other, _ in pairs %}
-<details><summary>{{ whose(one) | e }} ({{ "%.0f" | format(100 * mine) }} %) and
-{{ whose(other) | e }} ({{ "%.0f" | format(100 * theirs) }} %)</summary>
-<section><pre>{{ code }}</pre><pre>{{ code_of_other }}</pre></section></details>
-{%- endfor %}
-{%- endfor %}
-"""
-)
 
 
 def written(path: Path, kind: str) -> str:
@@ -90,7 +71,8 @@ def report(root: Path, chapter: str, share: float) -> Path:
     """Write the page of pairs of which one stands in the other to this share or more; its path."""
     found = {kind: pairs(root, chapter, share, kind) for kind in ("code", "markdown")}
     page = root / f"similarity-{chapter}.html"
-    page.write_text(PAGE.render(chapter=chapter, found=found, whose=lambda file: Path(file).stem), "utf-8")
+    text = filled("similarity.html", chapter=chapter, found=found, whose=lambda file: Path(file).stem)
+    page.write_text(text, "utf-8")
     return page
 
 

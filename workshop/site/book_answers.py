@@ -7,7 +7,6 @@ solution is folded below. A site that keeps its solutions (`book_solutions: fals
 
 import atexit
 import base64
-import html
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ from workshop.course.exercises import exercises_of
 from workshop.course.page_answers import is_asked
 from workshop.site.book_exercises import cells_of, exercises, fold_python, fold_waiting, hide_ranges, link_to_colab
 from workshop.site.book_index import pages_in_order, read_page
+from workshop.site.filled import filled
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTES = {
@@ -33,9 +33,7 @@ NOTES = {
     "choice": "A tap or a click answers. With keys, the arrows choose and Enter answers.",
     "several": "Choose all that apply.",
 }
-CHECK = '<button type="submit">Check</button>\n'
-FIELDS = 'class="answer-fields"'
-CHOICES = 'class="answer-fields one-press"'  # answer-choices.js judges a press
+CHOICES = 'class="answer-fields one-press"'  # in answer_form.html: answer-choices.js judges a press
 LARGEST_TO_TYPE = 100_000  # a larger number is a product, which a keypad of digits cannot write
 
 
@@ -86,28 +84,12 @@ def encoded(question: dict[str, Any]) -> str:
     return base64.b64encode(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).decode()
 
 
-def form_html(label: str, question: dict[str, Any]) -> str:
-    """The form of one question."""
-    kind, fields = question["kind"], [html.escape(field) for field in question["fields"]]
-    if question["choices"]:
-        type_ = "checkbox" if kind == "several" else "radio"
-        choices = [html.escape(choice) for choice in question["choices"]]
-        inputs = [f'<label><input type="{type_}" name="{label}" value="{one}"> {one}</label>' for one in choices]
-        legend = f"Answer here: {fields[0]}"
-    else:
-        attributes = f'type="text" inputmode="{keyboard(question)}" autocomplete="off" autocapitalize="none"'
-        described = f'spellcheck="false" aria-describedby="{label}-note"'
-        inputs = [f"<label>{field} <input {attributes} {described}></label>" for field in fields]
-        legend = "Answer here"
-    is_one_press = kind == "choice"
-    described = f' aria-describedby="{label}-note"' if is_one_press else ""
-    return (
-        f'<form class="answer" data-question="{label}" hidden>\n<fieldset{described}>\n<legend>{legend}</legend>\n'
-        f"<div {CHOICES if is_one_press else FIELDS}>\n{chr(10).join(inputs)}\n</div>\n"
-        f'<p class="answer-note" id="{label}-note">{NOTES[kind]}</p>\n{"" if is_one_press else CHECK}'
-        '<p class="answer-remark" role="status"></p>\n<p class="answer-note answer-count"></p>\n</fieldset>\n'
-        f'<script type="text/plain">{encoded(question)}</script>\n</form>'
-    )
+def form_html(label: str, question: dict[str, Any], asked: str = "", before: str = "") -> str:
+    """The form of one question; of one `asked` before a showing, `before` is the id of what waits for the answer."""
+    note, rules = NOTES[question["kind"]], encoded(question)
+    keys = "" if question["choices"] else keyboard(question)
+    values = {"label": label, "note": note, "rules": rules, "keyboard": keys, "asked": asked, "before": before}
+    return filled("answer_form.html", **question | values)
 
 
 def add_forms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -133,18 +115,10 @@ class Answers(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         if not self.config.book_solutions:
             return []
-        lines = []
+        asked = []
         for path in pages_in_order(Path(self.env.srcdir)):
             self.env.note_dependency(str(path))
             page = read_page(path)
             if labels := [exercise.label for exercise in exercises_of(page) if is_asked(exercise)]:
-                title = f'<a href="{page.name}.html#{labels[0]}">{html.escape(page.title)}</a>'
-                lines.append(f'<li data-questions="{" ".join(labels)}">{title}: <span></span></li>')
-        text = (
-            '<details class="answers" id="answers" hidden>\n<summary>Questions answered: <span></span></summary>\n'
-            "<p>Your answers stay in this browser. Nothing is sent anywhere.</p>\n"
-            f"<ul>\n{chr(10).join(lines)}\n</ul>\n<p>"
-            '<button type="button" class="answers-export">Save as a file</button>\n'
-            '<button type="button" class="answers-clear">Clear</button></p>\n<p role="status"></p>\n</details>'
-        )
-        return [nodes.raw("", text, format="html")]
+                asked.append((page, labels))
+        return [nodes.raw("", filled("answers.html", asked=asked), format="html")]

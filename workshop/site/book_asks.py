@@ -15,47 +15,31 @@ The form is that of the predictions (book_answers.py), and book-answers.js judge
 answer is a fold.
 """
 
-import html
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from workshop.site.book_answers import CHECK, form_html
+from workshop.site.book_answers import form_html
 from workshop.site.choices import choices_of, numbers_of, told
+from workshop.site.filled import filled
 
 FILES = ("asks.css", "asks.js")
 MARK = 'class="answer ask'
-NOTE = '<p class="answer-note"'
-SHOW = '<button type="button" class="ask-show">Show the answer</button>\n'
 
 
 def ask_html(
     name: str, question: str, choices: list[tuple[str, str, bool]], *, number: bool = False, before: str = ""
 ) -> str:
     """The form, and the fold for readers without scripts; `before` is the id of what waits for the answer."""
-    if number:
-        content: dict[str, Any] = {"kind": "number", "fields": ["Your number"], "choices": []}
-        form = form_html(name, content | {"rules": numbers_of(choices)})
-        form = form.replace("<legend>Answer here", f"<legend>{html.escape(question)}", 1).replace(
-            CHECK, CHECK + SHOW, 1
-        )
-        offered = ""
-    else:
-        rules = [[[choice], remark, int(right)] for choice, remark, right in choices]
-        content = {"kind": "choice", "fields": [question], "choices": [choice for choice, _, _ in choices]}
-        form = form_html(name, content | {"rules": rules}).replace("<legend>Answer here: ", "<legend>", 1)
-        form = form.replace(NOTE, SHOW + NOTE, 1)
-        offered = f" <i>({html.escape(', '.join(content['choices']))})</i>"
-    waits = f' data-before="{before}"' if before else ""
-    form = form.replace('class="answer"', f'{MARK}"{waits}', 1)
+    kind, fields = ("number", ["Your number"]) if number else ("choice", [question])
+    rules = numbers_of(choices) if number else [[[choice], remark, int(right)] for choice, remark, right in choices]
+    offered = [] if number else [choice for choice, _, _ in choices]
+    content: dict[str, Any] = {"kind": kind, "fields": fields, "choices": offered, "rules": rules}
     answer, remark = told(choices)
-    fold = (
-        f'<details class="ask-fold">\n<summary>{html.escape(question)}{offered}</summary>\n'
-        f"<p><b>{html.escape(answer)}</b>{html.escape(remark)}</p>\n</details>"
-    )
-    return f"{form}\n{fold}"
+    fold = filled("ask_fold.html", question=question, choices=offered, answer=answer, remark=remark)
+    return form_html(name, content, question, before) + fold
 
 
 class Ask(SphinxDirective):

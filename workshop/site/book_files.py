@@ -8,7 +8,6 @@ theme's menus do not ask; and its page has neither the search field nor the list
 import html
 import shutil
 from pathlib import Path
-from string import Template
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,18 +18,9 @@ from workshop.site import versions
 from workshop.site.address import Address, configured
 from workshop.site.book_head import description_of, plain_text, tags
 from workshop.site.book_index import parts_of_book
+from workshop.site.filled import filled
 
 NOTEBOOKS = "_downloads/notebooks"
-ENTRANCE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>{title}</title>
-<meta http-equiv="refresh" content="0; url={page}">
-<link rel="canonical" href="{address}">{tags}</head>
-<body><p><a href="{page}">{title}</a></p></body>
-</html>
-"""
 
 
 def sitemap(addresses: list[str]) -> str:
@@ -41,12 +31,7 @@ def sitemap(addresses: list[str]) -> str:
 
 def not_found(home: str, book: str, parts: list[tuple[str, list[str]]], titles: dict[str, str]) -> str:
     """The page for an address that leads nowhere, at any depth: its links start at the root of the host."""
-    sections = []
-    for part, pages in parts:
-        links = "".join(f'<li><a href="{home}{page}.html">{html.escape(titles[page])}</a></li>' for page in pages)
-        sections.append(f"<section><h2>{html.escape(part)}</h2><ul>{links}</ul></section>")
-    template = Template(Path(__file__).with_name("not_found.html").read_text("utf-8"))
-    return template.substitute(home=home, book=html.escape(book), parts="\n".join(sections))
+    return filled("not_found.html", home=home, book=book, parts=parts, titles=titles)
 
 
 def entrance(app: Sphinx, address: Address) -> str:
@@ -54,7 +39,7 @@ def entrance(app: Sphinx, address: Address) -> str:
     root, book = app.config.root_doc, app.config.html_title
     target = f"{address.home}{root}.html"
     described = tags(book, description_of(app.env.get_doctree(root)), target, address.home, book)
-    return ENTRANCE.format(title=html.escape(book), page=f"{root}.html", address=target, tags=described)
+    return filled("entrance.html", title=book, page=f"{root}.html", address=target, tags=described)
 
 
 def write(app: Sphinx) -> None:

@@ -7,6 +7,16 @@ from sphinx.application import Sphinx
 
 from workshop.site.book_charts import altair_spec
 
+DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
+ASSIGNED = re.compile(r"^(\w+(?:, \w+)*) = ", re.MULTILINE)
+
+
+def names_in(source: str) -> str:
+    """What code makes for the code after it, as ": a, b": what it defines, or else its first three variables."""
+    assigned = [name for names in ASSIGNED.findall(source) for name in names.split(", ") if name != "_"]
+    names = DEFINED.findall(source) or list(dict.fromkeys(assigned))
+    return f": {', '.join(names[:3])}{', …' * (len(names) > 3)}" if names else ""
+
 
 def made_by(cell: nodes.container) -> str:
     """What a cell makes: a check, a figure, an output, or only names for the cells after it."""
@@ -33,10 +43,13 @@ def is_setup(cell: nodes.container) -> bool:
     return at_top and not has_output(cell) and not any(isinstance(one, nodes.section) for one in before)
 
 
+def source_of(cell: nodes.container) -> str:
+    return next((part.astext() for part in cell.findall(nodes.literal_block)), "")
+
+
 def mistake(cell: nodes.container) -> str:
     """The line of a wrong answer: its first comment that is no shape, where it has one."""
-    source = next((part.astext() for part in cell.findall(nodes.literal_block)), "")
-    comment = re.search(r"(?:^|  )# ([^(].*)", source, re.MULTILINE)
+    comment = re.search(r"(?:^|  )# ([^(].*)", source_of(cell), re.MULTILINE)
     return f"A wrong answer: {comment[1]}" if comment else "A wrong answer, and what the check says"
 
 
@@ -45,6 +58,7 @@ def name_folds(_app: Sphinx, doctree: nodes.document) -> None:
         if cell.get("hide_mode") == "input":
             what = made_by(cell)
             cell["classes"] += ["setup"] * (what == "the imports")
-            cell["prompt_show"], cell["prompt_hide"] = f"Code of {what}", f"Hide the code of {what}"
+            named = names_in(source_of(cell)) if what in ("this output", "this step") else ""
+            cell["prompt_show"], cell["prompt_hide"] = f"Code of {what}{named}", f"Hide the code of {what}{named}"
         elif cell.get("hide_mode") == "all" and "tag_wrong-answer" in cell["classes"]:
             cell["prompt_show"] = cell["prompt_hide"] = mistake(cell)

@@ -16,6 +16,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 from workshop.site.address import configured
+from workshop.site.filled import filled
 
 LOGGER = logging.getLogger(__name__)
 
@@ -86,21 +87,8 @@ def description_of(doctree: nodes.document) -> str:
 
 def tags(title: str, description: str, address: str, home: str, site_name: str) -> str:
     """The lines for the head of a page; the picture is the book's."""
-    properties = {
-        "og:type": "article",
-        "og:site_name": site_name,
-        "og:title": title,
-        "og:description": description,
-        "og:url": address,
-        "og:image": f"{home}_static/social.png",
-        "og:image:width": "1200",
-        "og:image:height": "630",
-        "og:image:alt": site_name,
-    }
-    names = {"description": description, "twitter:card": "summary_large_image"}
-    lines = [f'<meta name="{name}" content="{html.escape(value)}" />' for name, value in names.items()]
-    lines += [f'<meta property="{name}" content="{html.escape(value)}" />' for name, value in properties.items()]
-    return "\n    ".join(["", *lines, ""])
+    values = {"title": title, "description": description, "address": address, "home": home, "site_name": site_name}
+    return filled("head_tags.html", **values)
 
 
 def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:

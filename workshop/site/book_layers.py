@@ -5,7 +5,6 @@ Evidence is what stands in `{how-we-know}`, a cell with the tag or a listing wit
 open, for readers without scripts and for print; book-layers.js closes them, and its switch opens all.
 """
 
-import re
 from typing import Any
 
 from docutils import nodes
@@ -15,9 +14,10 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx_exercise.nodes import exercise_enumerable_node, exercise_node
 
+from workshop.site.book_folds import DEFINED, names_in
+
 LOGGER = logging.getLogger(__name__)
 FEWEST = 4  # lines of code: fewer are shorter than the line that would stand for them
-NAMED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 PROOF = "The test"  # the section of a chapter that proves its function
 SWITCH = '<p class="layers" hidden><label><input type="checkbox"> Show code and checks</label></p>'
 
@@ -83,10 +83,11 @@ def gather_evidence(_app: Sphinx, doctree: nodes.document) -> None:
 
 
 def words_of(code: nodes.Node) -> str:
-    """The line that stands for code: the first name it defines and its file, or its length."""
+    """The line that stands for code: the first name it defines and its file, or its length and its names."""
     source = "".join(block.astext() for block in code.findall(nodes.literal_block))
-    caption, name = next((one.astext() for one in code.findall(nodes.caption)), ""), NAMED.search(source)
-    return f"{name[1]}, in {caption}" if caption and name else caption or f"Code, {source.count(chr(10)) + 1} lines"
+    caption, name = next((one.astext() for one in code.findall(nodes.caption)), ""), DEFINED.search(source)
+    length = f"Code, {source.count(chr(10)) + 1} lines{names_in(source)}"
+    return f"{name[1]}, in {caption}" if caption and name else caption or length
 
 
 def is_code(node: nodes.Node) -> bool:

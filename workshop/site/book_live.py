@@ -2,17 +2,16 @@
 
 import base64
 import gzip
-import html
 import json
 import random
 from functools import cache
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from transformer_lib.data import load_pairs
 from transformer_run.export.page import page_content
 from transformer_run.translator import Translator
+from workshop.site.filled import filled
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = ROOT / "book" / "_static"
@@ -79,11 +78,4 @@ def runtime_bytes() -> int:
 def page_html(static: str) -> str:
     """The place of the translator, with the size of everything that it may load."""
     sizes = {name: wire_bytes(payloads()[name]) for name in TRANSLATORS}
-    choices = "\n".join(
-        f'<label><input type="radio" name="live-name" value="{name}" data-bytes="{sizes[name]}"'
-        f"{' checked' if i == 0 else ''}> {html.escape(words)} ({sizes[name] / 1e6:.1f} MB)</label>"
-        for i, (name, words) in enumerate(TRANSLATORS.items())
-    )
-    template = Template(TEMPLATE.read_text("utf-8"))
-    files = ", ".join(f'<a href="{static}live/{name}.onnx.gz">{name}.onnx.gz</a>' for name in TRANSLATORS)
-    return template.substitute(static=static, choices=choices, files=files, runtime_bytes=runtime_bytes())
+    return filled(TEMPLATE.name, static=static, translators=TRANSLATORS, sizes=sizes, runtime_bytes=runtime_bytes())

@@ -5,7 +5,6 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from string import Template
 from typing import Any
 
 from pygments import highlight
@@ -16,6 +15,7 @@ from torch import Tensor
 from workshop.lab.correspondence import chapters
 from workshop.lab.paper_ids import PAPER_IDS
 from workshop.site.book_live import script, wire_bytes
+from workshop.site.filled import filled
 from workshop.site.forward_functions import Function, functions
 from workshop.site.forward_trace import CHAPTER, Step, Trace, chapter, sentence, trace
 
@@ -118,6 +118,4 @@ def payloads() -> dict[str, str]:
 
 
 def page_html(static: str) -> str:
-    return Template(TEMPLATE.read_text("utf-8")).substitute(
-        static=static, size=wire_bytes(payloads()[NAME]), digits=DIGITS
-    )
+    return filled(TEMPLATE.name, static=static, size=wire_bytes(payloads()[NAME]), digits=DIGITS)

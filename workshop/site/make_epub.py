@@ -22,6 +22,7 @@ import uuid
 import zipfile
 from dataclasses import dataclass, field
 from itertools import groupby
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -31,64 +32,15 @@ from playwright.sync_api import BrowserContext, sync_playwright
 
 from workshop.site.address import configured
 from workshop.site.chromium import ARGUMENTS, find_browser
+from workshop.site.filled import filled
 from workshop.site.make_pdf import built_site, chapters_in_order, offer_file, open_chapter
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "the-executable-transformer.epub"
 MARKER = "<!-- whole-book-epub -->"
+EPUB = Path(__file__).with_name("epub")
 CHAPTER = Path(__file__).with_name("epub_chapter.js").read_text("utf-8")
-TYPES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
-TYPES |= {".xhtml": "application/xhtml+xml", ".css": "text/css"}
 LINK = re.compile(r' href="([\w-]+\.xhtml)?#([^"]*)"')
-PAGE = """<?xml version="1.0" encoding="utf-8"?>
-<!DOCTYPE html>
-<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops" lang="en" xml:lang="en">
-<head><title>{title}</title><link rel="stylesheet" type="text/css" href="book.css"/></head>
-<body>{body}</body>
-</html>
-"""
-CONTAINER = """<?xml version="1.0" encoding="utf-8"?>
-<container version="1.0" xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>
-<rootfile full-path="book/package.opf" media-type="application/oebps-package+xml"/></rootfiles></container>
-"""
-PACKAGE = """<?xml version="1.0" encoding="utf-8"?>
-<package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="id" xml:lang="en">
-<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">
-<dc:identifier id="id">{identifier}</dc:identifier>
-<dc:title>{title}</dc:title>
-<dc:language>en</dc:language>
-<dc:creator>{author}</dc:creator>
-<dc:rights>{licence}</dc:rights>
-<dc:source>{home}</dc:source>
-<meta property="dcterms:modified">{day}T00:00:00Z</meta>
-<meta property="schema:accessMode">textual</meta>
-<meta property="schema:accessMode">visual</meta>
-<meta property="schema:accessModeSufficient">textual</meta>
-<meta property="schema:accessibilityFeature">alternativeText</meta>
-<meta property="schema:accessibilityFeature">MathML</meta>
-<meta property="schema:accessibilityFeature">structuralNavigation</meta>
-<meta property="schema:accessibilityFeature">tableOfContents</meta>
-<meta property="schema:accessibilityHazard">none</meta>
-<meta property="schema:accessibilitySummary">Formulas are MathML. Every chart and drawing has a description.</meta>
-</metadata>
-<manifest>
-{manifest}
-</manifest>
-<spine>
-{spine}
-</spine>
-</package>
-"""
-STYLE = """body { line-height: 1.5; } img { max-width: 100%; height: auto; }
-img.drawn { display: block; margin: 1em auto; }
-pre { background: #f4f4f4; padding: .5em; font-size: .8em; white-space: pre-wrap; overflow-wrap: anywhere; }
-.output pre { background: none; border-left: 3px solid #767676; }
-table { border-collapse: collapse; font-size: .9em; } td, th { border-bottom: 1px solid #ccc; padding: .2em .6em; }
-td p, th p { margin: 0; }
-.admonition, .details { border-left: 3px solid #0072b2; padding-left: .8em; margin: 1em 0; }
-.admonition-title, .summary, .highlight .k, .highlight .kn, .highlight .nf { font-weight: bold; }
-.highlight .c1, .highlight .sd { color: #4a5a6a; font-style: italic; } math[display=block] { margin: 1em 0; }
-"""
 
 
 @dataclass
@@ -136,31 +88,22 @@ def linked(chapter: Drawn, ids: dict[str, set[str]]) -> str:
 
 def contents(chapters: list[Drawn], book: str) -> str:
     """The navigation: parts, and their chapters."""
-    rows = []
-    for part, inside in groupby(chapters, key=lambda one: one.part):
-        links = "".join(f'<li><a href="{one.name}.xhtml">{html.escape(one.title)}</a></li>' for one in inside)
-        rows.append(f"<li><span>{html.escape(part)}</span><ol>{links}</ol></li>" if part else links)
-    body = f'<nav epub:type="toc" role="doc-toc"><h1>{html.escape(book)}</h1><ol>{"".join(rows)}</ol></nav>'
-    return PAGE.format(title="Contents", body=body)
+    parts = [(part, [*inside]) for part, inside in groupby(chapters, key=lambda one: one.part)]
+    return filled("epub/contents.xhtml", title="Contents", book=book, parts=parts)
 
 
 def packed(chapters: list[Drawn], about: dict[str, str], path: Path) -> None:
     """Write the file: the type first and bare, then the package, then what it lists."""
     ids = {one.name: one.ids for one in chapters}
-    files: dict[str, bytes] = {"nav.xhtml": contents(chapters, about["title"]).encode(), "book.css": STYLE.encode()}
+    files = {"nav.xhtml": contents(chapters, about["title"]).encode(), "book.css": (EPUB / "book.css").read_bytes()}
     for one in chapters:
-        files[f"{one.name}.xhtml"] = PAGE.format(title=html.escape(one.title), body=linked(one, ids)).encode()
+        files[f"{one.name}.xhtml"] = filled("epub/page.xhtml", title=one.title, body=linked(one, ids)).encode()
         files |= one.files
-    marks = {"nav.xhtml": ' properties="nav"'}
-    marks |= {f"{one.name}.xhtml": ' properties="mathml"' for one in chapters if "<math" in one.text}
-    items = [
-        f'<item id="file-{i}" href="{html.escape(name)}" media-type="{TYPES[Path(name).suffix]}"{marks.get(name, "")}/>'
-        for i, name in enumerate(files)
-    ]
-    spine = [f'<itemref idref="file-{i}"/>' for i, name in enumerate(files) if name.endswith(".xhtml")]
-    escaped = {key: html.escape(value) for key, value in about.items()}
-    package = PACKAGE.format(**escaped, manifest="\n".join(items), spine="\n".join(spine))
-    entries = {"mimetype": b"application/epub+zip", "META-INF/container.xml": CONTAINER.encode()}
+    listed = [(name, guess_type(name)[0]) for name in files]
+    with_formulas = {f"{one.name}.xhtml" for one in chapters if "<math" in one.text}
+    package = filled("epub/package.xml", about=about, files=listed, with_formulas=with_formulas)
+    entries = {"mimetype": b"application/epub+zip"}
+    entries["META-INF/container.xml"] = (EPUB / "container.xml").read_bytes()
     entries |= {"book/package.opf": package.encode(), **{f"book/{name}": data for name, data in files.items()}}
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in entries.items():

@@ -19,34 +19,16 @@ import nbformat
 from nbformat.notebooknode import NotebookNode
 
 from workshop.course.variants import written
+from workshop.site.address import Address
+from workshop.site.filled import filled
 from workshop.site.myst_blocks import Block, PageError
 from workshop.site.plain_markdown import Plain, is_run, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 BOOK_ONLY = "book-only"  # the tag of a cell that belongs to the book and to no notebook
-INSTALL = """\
-# Where the book's package is missing, as on Colab, install it. Packages that are already there stay as they are.
-from importlib.metadata import PackageNotFoundError, version
-
-try:
-    version("executable-transformer")  # by its distribution: another package has the same import name
-except PackageNotFoundError:
-    %pip install --quiet "executable-transformer[viz,text] @ git+{repository}@{branch}\""""
 # A chapter's task of projects/build_the_transformer: the command, and the cell that runs it beside the notebook.
 TASK = re.compile(r"python -m pytest -k (?P<tests>test_\d+_)")
-CHECK = """\
-# The same check from here, of the my_transformer.py in this folder. Where there is none, the project's is meant; where
-# that is missing too, as on Colab, it is cloned: open it from the list of files, or upload yours into its folder.
-import sys
-from pathlib import Path
-
-places = [".", "../projects/build_the_transformer", "{name}/projects/build_the_transformer"]
-found = [Path(place) for place in places if Path(place, "my_transformer.py").exists()]
-project = found[0] if found else Path(places[-1])
-if not found:
-    !git clone --quiet --depth 1 {repository}
-!"{{sys.executable}}" -m pytest -q -k {tests} "{{project}}\""""
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -86,9 +68,8 @@ def pieces(plain: Plain) -> Iterator[Block | NotebookNode | None]:
         else:
             yield block
             if block.kind == "fence" and (task := TASK.fullmatch(block.text)):
-                address = plain.address
-                check = CHECK.format(name=address.name, repository=address.repository, tests=task["tests"])
-                yield nbformat.v4.new_code_cell(check)
+                check = filled("notebook_check.py.j2", address=plain.address, tests=task["tests"])
+                yield nbformat.v4.new_code_cell(check.rstrip())
 
 
 def cells_of(plain: Plain) -> Iterator[NotebookNode]:
@@ -100,6 +81,11 @@ def cells_of(plain: Plain) -> Iterator[NotebookNode]:
             yield nbformat.v4.new_markdown_cell(text)
 
 
+def installation(address: Address) -> str:
+    """The code of the cell that installs the package where it is missing."""
+    return filled("notebook_install.py.j2", address=address).rstrip()
+
+
 def opening(plain: Plain, has_code: bool) -> Iterator[NotebookNode]:
     """The cells before the chapter: where it comes from, and the installation if there is anything to run."""
     page, address = plain.page, plain.address
@@ -107,7 +93,7 @@ def opening(plain: Plain, has_code: bool) -> Iterator[NotebookNode]:
     origin = f"*Made from the chapter {link} of The Executable Transformer: propose changes there, not in this file.*"
     yield nbformat.v4.new_markdown_cell(origin)
     if has_code:
-        yield nbformat.v4.new_code_cell(INSTALL.format(repository=address.repository, branch=address.branch))
+        yield nbformat.v4.new_code_cell(installation(address))
 
 
 def notebook_text(plain: Plain) -> str:

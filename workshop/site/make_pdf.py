@@ -10,13 +10,14 @@ gigabytes of TeX, has no place for charts that a script draws, and tags nothing 
 """
 
 import argparse
-import html
 import io
 import json
 import logging
 import re
 import time
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from pypdf import PdfReader, PdfWriter
 from workshop.site.address import configured
 from workshop.site.book_weight import pages_of
 from workshop.site.chromium import ARGUMENTS, SETTLED, find_browser
+from workshop.site.filled import filled
 
 ROOT = Path(__file__).resolve().parents[2]
 SITE = ROOT / "_build" / "html"
@@ -43,13 +45,6 @@ html {{ counter-reset: page {before} }} body {{ page: index }}
 """
 CHAPTER_FOOT = "article.{name} {{ page: {name} }} @page {name} {{ @bottom-left {{ content: {title} }} }}\n"
 CHAPTERS = Path(__file__).with_name("pdf_chapters.js").read_text("utf-8")
-STYLE = """<style>@page { size: A4; margin: 0 } * { box-sizing: border-box; margin: 0 }
-body { font: 10.5pt/1.5 "DejaVu Sans", sans-serif; color: #1b2733 }
-section { height: 297mm; padding: 24mm 22mm; position: relative; break-after: page; overflow: hidden }
-h1 { font-size: 30pt; line-height: 1.2; margin-top: 70mm } .claim { font-size: 14pt; margin: 8mm 0 }
-h2 { font-size: 18pt; margin-bottom: 4mm } h3 { font-size: 10pt; margin: 3mm 0 .5mm; color: #4a5a6a }
-.row { display: flex; gap: 3mm; height: 5.6mm; line-height: 5.6mm } .row i { flex: 1; border-bottom: 1px dotted #8894a0;
-margin-bottom: 1.4mm } .foot { position: absolute; bottom: 22mm; left: 22mm; right: 22mm; color: #4a5a6a }</style>"""
 
 
 @dataclass
@@ -59,6 +54,7 @@ class Chapter:
     file: str
     part: str = ""
     title: str = ""
+    page: int = 0  # of the whole book, from 0
 
     @property
     def name(self) -> str:
@@ -98,21 +94,6 @@ def print_chapters(context: BrowserContext, site: Path, chapters: list[Chapter],
     return page.pdf(format="A4", margin=MARGIN, print_background=True, outline=True, tagged=True)
 
 
-def front_matter(book: str, chapters: list[Chapter], numbers: list[int], home: str, licence: str) -> str:
-    """The title page and the contents."""
-    rows, part = [], ""
-    for chapter, number in zip(chapters, numbers, strict=True):
-        if chapter.part != part:
-            part = chapter.part
-            rows.append(f"<h3>{html.escape(part)}</h3>")
-        rows.append(f'<div class="row"><span>{html.escape(chapter.title)}</span><i></i><span>{number}</span></div>')
-    return (
-        f"<html lang=en>{STYLE}<section><h1>{html.escape(book)}</h1><p class=claim>{CLAIM}</p>"
-        f"<p class=foot>The book runs at {html.escape(home)}, where its charts answer and its notebooks open in Colab."
-        f"<br>{html.escape(licence)}</p></section><section><h2>Contents</h2>{''.join(rows)}</section></html>"
-    )
-
-
 def print_front(context: BrowserContext, text: str) -> bytes:
     """Print the front matter, edge to edge."""
     page = context.new_page()
@@ -122,19 +103,17 @@ def print_front(context: BrowserContext, text: str) -> bytes:
     return data
 
 
-def write_outline(writer: Any, chapters: list[Chapter], printed: PdfReader, first_pages: list[int]) -> None:
+def write_outline(writer: Any, parts: list[tuple[str, list[Chapter]]], printed: PdfReader) -> None:
     """Parts, chapters and sections, closed below the chapters; pypdf's decorator hides the types of this method."""
     sections = [item if isinstance(item, list) else [] for item in [*printed.outline[1:], None]]
-    below = [found for item, found in zip(printed.outline, sections, strict=True) if not isinstance(item, list)]
-    part, parent = "", None
-    for chapter, page, found in zip(chapters, first_pages, below, strict=True):
-        if chapter.part != part:
-            part = chapter.part
-            parent = writer.add_outline_item(part, page, bold=True)
-        item = writer.add_outline_item(chapter.title, page, parent=parent, is_open=False)
-        for section in (one for one in found if not isinstance(one, list)):
-            number = FRONT + (printed.get_destination_page_number(section) or 0)
-            writer.add_outline_item(once(str(section.title).strip()), number, parent=item)
+    below = iter(found for item, found in zip(printed.outline, sections, strict=True) if not isinstance(item, list))
+    for part, chapters in parts:
+        parent = writer.add_outline_item(part, chapters[0].page, bold=True) if part else None
+        for chapter in chapters:
+            item = writer.add_outline_item(chapter.title, chapter.page, parent=parent, is_open=False)
+            for section in (one for one in next(below) if not isinstance(one, list)):
+                number = FRONT + (printed.get_destination_page_number(section) or 0)
+                writer.add_outline_item(once(str(section.title).strip()), number, parent=item)
 
 
 def once(title: str) -> str:
@@ -154,15 +133,17 @@ def print_book(site: Path) -> tuple[bytes, int]:
         context = browser.new_context(viewport={"width": 665, "height": 980})  # an A4 page within its margins
         printed = PdfReader(io.BytesIO(print_chapters(context, site, chapters, home)))
         titles = [item for item in printed.outline if not isinstance(item, list)]
-        first_pages = [FRONT + (printed.get_destination_page_number(title) or 0) for title in titles]
-        numbers = [page + 1 for page in first_pages]
-        front = PdfReader(io.BytesIO(print_front(context, front_matter(book, chapters, numbers, home, licence))))
+        for chapter, title in zip(chapters, titles, strict=True):
+            chapter.page = FRONT + (printed.get_destination_page_number(title) or 0)
+        parts = [(part, [*inside]) for part, inside in groupby(chapters, attrgetter("part"))]
+        text = filled("pdf_front.html", book=book, claim=CLAIM, home=home, licence=licence, parts=parts)
+        front = PdfReader(io.BytesIO(print_front(context, text)))
         browser.close()
     writer = PdfWriter(clone_from=printed)
     for number in reversed(range(FRONT)):
         writer.insert_page(front.pages[number], 0)
     del writer.root_object["/Outlines"]  # Chromium's, which knows no parts
-    write_outline(writer, chapters, printed, first_pages)
+    write_outline(writer, parts, printed)
     writer.add_metadata({"/Title": book, "/Subject": CLAIM})
     writer.page_mode = "/UseOutlines"
     writer.compress_identical_objects()

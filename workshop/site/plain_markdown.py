@@ -46,9 +46,10 @@ def task_words(kind: str, options: dict[str, Any]) -> str:
     difficulty, minutes, points = (str(options[name]) for name in ("difficulty", "minutes", "points"))
     name = {"predict": "Predict", "write": "Write", "bug": "Find the bug", "experiment": "Experiment"}[kind]
     parts = [name, difficulty, f"{minutes} minutes", f"{points} points", f"you practise: {options['teaches']}"]
-    if without := [path.strip().rpartition(".")[-1] for path in options.get("without", "").split("|") if path.strip()]:
-        names = ", ".join(f"`{name}`" for name in dict.fromkeys(without))
-        parts.append(f"without calling {names} or what computes the same")
+    if without := [path.strip() for path in options.get("without", "").split("|") if path.strip()]:
+        names = ", ".join(dict.fromkeys(f"`{path.rpartition('.')[-1]}`" for path in without))
+        is_by_kind = any(path.startswith("torch.") for path in without)  # grading/refusal.py knows kinds of PyTorch's
+        parts.append(f"without calling {names} {'or what computes the same' if is_by_kind else 'of the library'}")
     return " · ".join(parts)
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from workshop.course.exercises import Exercise, exercises_of
 from workshop.site.book_index import Page, pages_in_order, parts_of_book, read_page
+from workshop.site.filled import filled
 
 ABILITY = re.compile(r"\*\*You will be able to\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
 FIRST = re.compile(r"\*\*Know first:\*\*\s*(.*?)(?=\n\s*\n)", re.DOTALL)
 TIME = re.compile(r"\*\*Time:\*\*\s*(\d+) minutes(?: to read, (\d+) for the exercises)?")
 COURSE = re.compile(r"^\| (\w+ weeks)[^|\n]*\| chapters \| hand in \|\n\|[-|]+\|\n((?:\|.+\n)+)", re.MULTILINE)
 ALL = re.compile(r"\b(both|all three|its exercises)\b")  # chapters of the week are handed in
-SYLLABUS = Path(__file__).parents[1] / "course" / "syllabus.md"
 
 
 def one_line(text: str) -> str:
@@ -77,19 +77,13 @@ def hours(root: Path) -> str:
 
 def syllabus(root: Path, course: str, site: str) -> str:
     """A page on a course for an instructor to adapt and to hand out."""
-    weeks = ["| week | chapters | minutes to read | hand in | minutes of exercises |", "|---|---|---|---|---|"]
-    for number, (chapters, work, reading, exercises) in enumerate(courses(root)[course], 1):
-        linked = re.sub(r"\((\w+)\.md\)", rf"({site}\1.html)", chapters)
-        weeks.append(f"| {number} | {linked} | {reading} | {work} | {exercises} |")
-    has_projects = "project" in "".join(weeks)
-    weights = ["| first project | [20 %] |", "| second project | [20 %] |"] if has_projects else []
-    return SYLLABUS.read_text("utf-8").format(
-        title=course.capitalize(),
-        weeks="\n".join(weeks),
-        weights="\n".join([*weights, f"| oral examination | [{20 if has_projects else 60} %] |"]),
-        projects=" and the two projects, 18 to 30 hours," if has_projects else "",
-        site=site,
-    )
+    weeks = courses(root)[course]
+    has_projects = any("project" in chapters + work for chapters, work, _, _ in weeks)
+
+    def linked(chapters: str) -> str:
+        return re.sub(r"\((\w+)\.md\)", rf"({site}\1.html)", chapters)
+
+    return filled("syllabus.md", course=course, weeks=weeks, has_projects=has_projects, linked=linked, site=site)
 
 
 def markdown(root: Path) -> str:

@@ -204,11 +204,15 @@
     draw();
   });
 
-  shown = recorded(hundred[LiveTranslator.readNumber(input.value)] ?? hundred[47]);
+  find("[type=submit]").disabled = false;
+  shown = recorded(hundred[readField(false)] ?? hundred[47]);
   place.dataset.number = hundred.findIndex(([english]) => english === shown.read.slice(0, -1).join(" "));
   find(".first-steps").hidden = false;
   [count, chosen] = [shown.written.length, -1];
   draw();
+  if (input.value !== input.defaultValue) {
+    input.dispatchEvent(new Event("input")); // typed before this script came
+  }
   const seen = new IntersectionObserver((entries) => {
     if (entries.some((entry) => entry.isIntersecting) && !isStill && !place.matches(".ask-veiled")) {
       seen.disconnect();
