@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from workshop.lab.correspondence import Row
+from workshop.lab.defects import Defect
 from workshop.site import make_notebooks, tables
 from workshop.site.address import Address
 from workshop.site.book_index import Index, pages_in_order, read_page
@@ -69,10 +70,6 @@ def convert(root: Path) -> Convert:
         return [cell for cell in cells if cell[1] and "PackageNotFoundError" not in cell[1]]
 
     return build
-
-
-def markdown(cells: Cells) -> str:
-    return "\n\n".join(source for kind, source in cells if kind == "markdown")
 
 
 def test_a_break_separates_markdown_cells(convert: Convert) -> None:
@@ -136,6 +133,7 @@ def test_code_cells_are_those_that_the_book_executes() -> None:
 
 ONE, TWO = "[One, 2017](https://paper.example/1)", "[One and Two, 2018](https://doi.org/10.1/2)"
 PYTHON = "```python\nx = '{ref}`there`'\n(eq-1)=\n```"
+OTHER_COMMAND = "```\npython -m pytest -x\n```"  # no task's: no check behind it
 EQUATION = "$$\ny = x \\tag{1}\n$$"
 TREE = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
 
@@ -150,6 +148,7 @@ TREE = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
         ("[words](#there), [too](other.md#there)", f"[words]({SITE}other.html#there), [too]({SITE}other.html#there)"),
         ("[licence](../LICENSE)", f"[licence]({BLOB}LICENSE)"),
         (PYTHON, PYTHON),
+        (OTHER_COMMAND, OTHER_COMMAND),
         (f"(eq-1)=\n{EQUATION}\n\n[Equation (1)](eq-1)", f"{EQUATION}\n\n[Equation (1)]({SITE}page.html#eq-1)"),
         (
             "::::{admonition} One\nA\n:::{admonition} Two?\nB\n:::\n::::",
@@ -163,13 +162,30 @@ TREE = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
 )
 def test_text_and_blocks(convert: Convert, body: str, expected: str) -> None:
     """The rest of what chapters use is held by the notebooks that are committed, below."""
-    assert markdown(convert(body)) == expected
+    assert convert(body) == [("markdown", expected)]
 
 
 def test_a_bar_ends_no_cell_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Row("eq-1", "§3.2.1", "lp(|Y|)", None, None, None, None)
     monkeypatch.setattr(tables.correspondence, "rows", lambda: [row])
-    assert "| lp(\\|Y\\|) |" in tables.paper_table(ADDRESS)
+    assert "| §3.2.1 | lp(\\|Y\\|) | – | – | – |" in tables.paper_table(ADDRESS)
+
+
+def test_the_table_of_seeded_defects(monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    changes = {"tripled": ("2 * x", "3 * x | 0"), "halved": ("2 *", "0.5 *"), "lost": ("return", "")}
+    defects = [Defect(name, "a/b.py", *change, "test_b.py::test_it_doubles") for name, change in changes.items()]
+    runs = [{"halfway": 0.5, "greedy": 1.0, "beam_4": 0.25}, {"halfway": 0, "greedy": 0, "beam_4": 0}]
+    recorded = {"tripled": {"runs": runs}, "halved": {"runs": [{"error": "ValueError"}]}}
+    (root / tables.RECORDED).write_text(json.dumps({"defects": recorded}), "utf-8")
+    monkeypatch.setattr(tables, "DEFECTS", defects)
+    text, code, test = (
+        tables.defect_table(root, ADDRESS),
+        f"([b.py]({BLOB}a/b.py))",
+        f"[it doubles]({BLOB}tests/test_b.py)",
+    )
+    assert f"| tripled {code} | `2 * x` → `3 * x \\| 0` | 50, 0 | 100, 0 | 25, 0 | {test} |" in text
+    assert f"| halved {code} | `2 *` → `0.5 *` | error | error | error | {test} |" in text
+    assert f"| lost {code} | `return` → nothing | – | – | – | {test} |" in text
 
 
 @pytest.mark.parametrize("text", ['.read_text("utf-8")', '.read_text(\n        "utf-8"\n    )'])
