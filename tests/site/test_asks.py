@@ -72,11 +72,13 @@ def test_a_chapter_asks_before_it_shows(name: str) -> None:
 def test_a_question_has_a_form_and_a_fold_and_one_for_a_number_shows_no_answer_before() -> None:
     text = book_asks.ask_html("one", "Which?", [("this", "Not this one.", False), ("that", "Yes, that.", True)])
     assert text.count('type="radio"') == 2
+    assert "<legend>Which?</legend>" in text
     assert "<summary>Which? <i>(this, that)</i></summary>\n<p><b>that</b>, that.</p>" in text
     assert "data-before" not in text
     answers = [("0.5", "Half of it is there.", False), ("2", "Yes, two.", True), (OTHER, "Count again.", False)]
     text = book_asks.ask_html("one", "How many?", answers, number=True)
     assert text.count('type="text"') == 1
+    assert "<legend>How many?</legend>" in text
     assert "<summary>How many?</summary>" in text
 
 
@@ -92,6 +94,7 @@ def test_a_line_answers_what_rounds_to_its_digits(number: str, expected: list[fl
     [
         (["- [x] this | Yes.", "that"], "each line"),
         (["- [ ] this | It."], "exactly one"),
+        (["- [x] this | Yes.", "- [x] that | Yes."], "exactly one"),
         ([], "exactly one"),
         (["- [x] this | It is."], "Yes"),
     ],

@@ -322,7 +322,7 @@ def test_translation_maps_and_figure_follow_the_switches(loaded: Page) -> None:
     for switches in (
         Switches(),
         Switches((("decoder.1.cross", 0),), positions=0.0),
-        Switches(tuple(("decoder.1.cross", head) for head in range(4)), scores=4.0),
+        Switches(tuple(("decoder.1.cross", head) for head in range(1, 4)), scores=4.0),
     ):
         turn(loaded, switches)
         with edited(translator.model, switches) as model:
