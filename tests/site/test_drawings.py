@@ -189,3 +189,11 @@ def test_the_description_is_the_text_for_a_notebook() -> None:
     text = drawn(FOLDER / "shift_right.svg")
     assert text.startswith("Shifted right: The target with both marks is <bos> sieben")
     assert drawn(STATIC / "translation.svg") == ""
+
+
+def test_one_drawing_shows_the_whole_model() -> None:
+    """Around each of the five sub-layers a residual arrow: thick and solid, and so many more than without."""
+    words = [text.text for text in tree("transformer").iter(f"{SVG}text")]
+    assert words.count("add & norm") == words.count("dropout") - 2 == 5  # two more behind the embeddings
+    arrows = [part for part in tree("transformer").iter(f"{SVG}path") if part.get("d", "").count("Q") == 2]
+    assert sum("--drawing-state" in part.get("stroke", "") for part in arrows) == 5

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from transformer_lib.data import english_number, german_number
-from workshop.site import book_stops, record_hundred
+from workshop.site import book_first, book_stops, record_hundred
 from workshop.site.training_task import PAIRS
 
 RECORD = json.loads(record_hundred.PATH.read_text("utf-8"))
@@ -90,6 +90,13 @@ def test_the_likeliest_words_are_those_that_are_written() -> None:
 
 def test_the_head_by_hand_finds_what_the_chapter_on_attention_finds() -> None:
     assert [round(weight, 2) for weight in book_stops.weights_of((3, 0)).values()] == [0.1, 0.81, 0.1]
+    assert "(5.6, 0.4)" in book_stops.HEAD.page_html("")
+
+
+def test_the_first_answer_stands_in_the_page_without_scripts() -> None:
+    text = book_first.page_html("../_static/")
+    for words in ('<b lang="en">seven</b><span class="first-percent"> 100 %', "<noscript>", "<line "):
+        assert words in text
 
 
 def test_the_twenty_minutes_name_the_minutes_that_each_chapter_takes() -> None:

@@ -50,6 +50,7 @@ def test_every_formula_of_the_book_can_be_set_and_its_signs_are_in_the_font() ->
 def test_a_number_stands_in_its_formula_and_what_is_no_formula_is_named() -> None:
     numbered = formulas.mathml(r"y = \sqrt{x} \tag{7}", display=True)
     assert re.search(r"<mtext>\(7\)</mtext></mtd></mtr></mtable></math>$", numbered)
+    assert "stretchy" not in formulas.mathml(r"\left(\frac{a}{b}\right)"), "a bracket grows unless told not to"
     with pytest.raises(ValueError, match="nonsense"):
         formulas.mathml(r"\nonsense")
 

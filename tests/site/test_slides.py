@@ -63,6 +63,10 @@ def test_a_site_without_solutions_gives_the_same_slides_and_a_changed_page_is_na
         lecture("attention", [])
 
 
+def test_the_first_deck_begins_with_first_steps():
+    assert [names[0] for _, names in make_slides.parts()][:2] == ["first_steps", "attention"]
+
+
 def test_equation_1_and_its_drawing_and_the_numbers_of_a_prediction_stand_on_slides():
     slides = lecture("attention")
     [slide] = [slide for slide in slides if r"\tag{1}" in slide.text]
