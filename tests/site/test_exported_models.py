@@ -11,11 +11,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
 from browser import ROOT
 from edited import Switches, edited, sentences, settings
+from onnx import numpy_helper
+from safetensors.numpy import load_file
 
 from transformer_lib import record_attention
 from transformer_lib.data import make_batch
@@ -71,6 +74,15 @@ def test_the_files_are_those_on_record_and_small(name):
     stale = f"the weights have changed: run workshop/site/export_onnx.py {name}"
     assert sha256((PRETRAINED / name / "model.safetensors").read_bytes()) == ORIGIN[name]["weights_sha256"], stale
     assert export_onnx.stored(name).stat().st_size < 4_000_000
+
+
+@every_translator
+def test_the_integers_and_scales_are_carried_over_exactly(name):
+    initializers = onnx.load_from_string(graph(name)).graph.initializer
+    found = {i.name.removeprefix("model.").removesuffix(".int8"): i for i in initializers}
+    packed = load_file(PRETRAINED / name / "model.safetensors")
+    for key, expected in packed.items():
+        np.testing.assert_array_equal(numpy_helper.to_array(found[key]), expected)
 
 
 @pytest.mark.parametrize("path", sorted(LIVE.rglob("*.gz")), ids=lambda path: path.name)
