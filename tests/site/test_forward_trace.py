@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 import transformer_lib
 from transformer_lib import record_attention
@@ -59,6 +60,28 @@ def frames_of(name):
                 {n: trace().tensors[i] for s in part for n, i in s.values.items()} for part in (steps[:1], steps[1:])
             )
             yield given, bound
+
+
+class Computed(TorchFunctionMode):
+    """Keeps every tensor that PyTorch computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.tensors = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if type(result) is torch.Tensor:
+            self.tensors.append(result.clone())
+        return result
+
+
+def test_every_tensor_is_one_that_a_fresh_run_computes(model):
+    with Computed() as fresh, record_attention(model):
+        run(model)
+    known = [sentence().source, sentence().target_input, *fresh.tensors]
+    lost = [i for i, tensor in enumerate(trace().tensors) if not any(same(tensor, other) for other in known)]
+    assert lost == []
 
 
 def test_each_module_is_given_and_gives_what_hooks_see_in_a_fresh_run(model):
