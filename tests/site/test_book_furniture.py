@@ -52,7 +52,7 @@ def test_folded_code_says_what_it_makes() -> None:
     cells = cell("image/png", "text/plain"), cell("application/vnd.vegalite.v6+json"), cell("text/plain"), cell()
     other = nodes.container(hide_mode="output", prompt_show="as it was")
     altair = cell("text/html")
-    altair[0][0] += nodes.raw("", 'x(function(){vegaEmbed(y)})({"mark": "bar"}, {});', format="html")
+    altair[0][0] += nodes.raw("", 'x(function(){vegaEmbed(y)})({"mark": "bar"}, {});', format="html")  # type: ignore[index]
     tree = document(*cells, altair, cell("text/plain", tags="tag_check"), other)
     book_folds.name_folds(None, tree)  # type: ignore[arg-type]
     said = [part["prompt_show"] for part in tree.findall(nodes.container) if "prompt_show" in part]

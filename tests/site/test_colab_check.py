@@ -30,7 +30,7 @@ class Pretended(colab_check.Environment):
 def run(monkeypatch: pytest.MonkeyPatch, after: str, code: int, install_seconds: float) -> bool:
     answer = json.dumps({"cells": 3, "install_seconds": install_seconds})
 
-    def pretend(command: list[object], **_options: object) -> subprocess.CompletedProcess[str]:
+    def pretend(command: list[str], **_options: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, code, answer if code == 0 else "", "Traceback: it broke")
 
     monkeypatch.setattr(colab_check.subprocess, "run", pretend)

@@ -84,7 +84,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_dry_run_packs_what_a_release_publishes(collected: Path) -> None:
     out = collected
     version = release.version()
-    sums = dict(reversed(line.split("  ")) for line in (out / "SHA256SUMS").read_text("utf-8").splitlines())
+    lines = (out / "SHA256SUMS").read_text("utf-8").splitlines()
+    sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
     assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in sums} == sums
     assert {path.name for path in out.iterdir()} - set(sums) == {"SHA256SUMS", "notes.md"}
     wheel, sources = f"executable_transformer-{version}-py3-none-any.whl", f"executable_transformer-{version}.tar.gz"
