@@ -163,12 +163,6 @@ def test_every_picture_has_words():
                 assert "description=" in cell.text, cell.text[:80]
 
 
-def test_a_chapter_has_two_pictures():
-    for path in CHAPTERS:
-        pictures = sum("plt.show()" in cell.text or "description=" in cell.text for cell in code_cells(path))
-        assert pictures >= 2, f"{path.name}: {pictures} cells draw a chart or a plot"
-
-
 def test_each_drawing_stands_on_a_page():
     paths = [plain.page.path for plain in whole_book().values()]
     figure = re.compile(r"^`{3,}\{figure\} (\S+)$", re.MULTILINE)  # also those inside a box
@@ -268,6 +262,12 @@ def test_the_recorded_defects_are_those_of_the_list():
     assert set(recorded["defects"]) == {defect.name for defect in DEFECTS if defect.runs}, (
         "run experiments/seeded_defects.py again"
     )
+
+
+def test_a_chapter_has_two_pictures():
+    for path in CHAPTERS:
+        pictures = sum("plt.show()" in cell.text or "description=" in cell.text for cell in code_cells(path))
+        assert pictures >= 2, f"{path.name}: {pictures} cells draw a chart or a plot"
 
 
 def test_no_filler_no_machine_paths_and_no_folder_left_behind():

@@ -86,7 +86,7 @@ def mixed(colour: str, ground: str, share: float) -> list[float]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_drawing_says_what_it_shows(name: str) -> None:
+def test_a_drawing_says_what_it_shows_in_letters_and_colours_that_can_be_read(name: str) -> None:
     svg = tree(name)
     title, words = svg.find(f"{SVG}title"), svg.find(f"{SVG}desc")
     assert title is not None
@@ -96,28 +96,19 @@ def test_a_drawing_says_what_it_shows(name: str) -> None:
     assert 8 <= len(title.text or "") <= 40
     assert 200 <= len(words.text or "") <= 1000
     assert "{" not in (words.text or "")
+    assert (svg.get("viewBox") or "").startswith("0 0 360 ")
+    sizes = [float(element.get("font-size", "0")) for element in svg.iter(f"{SVG}text")]
+    sizes += [float(part.get("font-size", "12")) for part in svg.iter(f"{SVG}tspan")]
+    assert min(sizes) >= 11, "on a phone"
+    allowed = {f"var(--drawing-{role}, {colour})" for role, colour in COLOURS.items()} | {"none"}
+    found = {value for part in svg.iter() for key in ("fill", "stroke") if (value := part.get(key))}
+    assert found <= allowed
+    assert len(found) > 3
 
 
 def test_several_drawings_fit_on_one_page() -> None:
     ids = [element.get("id") for name in NAMES for element in tree(name).iter() if element.get("id")]
     assert len(ids) == len(set(ids)) == 2 * len(NAMES)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_letters_are_large_enough_on_a_phone(name: str) -> None:
-    svg = tree(name)
-    assert (svg.get("viewBox") or "").startswith("0 0 360 ")
-    sizes = [float(element.get("font-size", "0")) for element in svg.iter(f"{SVG}text")]
-    sizes += [float(part.get("font-size", "12")) for part in svg.iter(f"{SVG}tspan")]
-    assert min(sizes) >= 11
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_colour_is_one_of_the_roles(name: str) -> None:
-    allowed = {f"var(--drawing-{role}, {colour})" for role, colour in COLOURS.items()} | {"none"}
-    found = {value for part in tree(name).iter() for key in ("fill", "stroke") if (value := part.get(key))}
-    assert found <= allowed
-    assert len(found) > 3
 
 
 def test_the_colours_are_those_of_the_charts() -> None:
@@ -168,13 +159,7 @@ def test_the_lookup_shows_what_attention_computes() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_nothing_lies_on_the_words(page: Page, name: str) -> None:
-    assert faults(page, (FOLDER / f"{name}.svg").read_text("utf-8")) == []
-
-
-@pytest.mark.slow
-def test_a_drawing_with_faults_is_found_out(page: Page) -> None:
+def test_nothing_lies_on_the_words_and_a_drawing_with_faults_is_found_out(page: Page) -> None:
     bad = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 360 180" font-size="12" text-anchor="middle">
     <text x="100" y="60">crossed out</text><path d="M50 56L150 56" stroke="black" stroke-width="1.4"/>
     <text x="100" y="90">one</text><text x="104" y="92">another</text>
@@ -182,6 +167,9 @@ def test_a_drawing_with_faults_is_found_out(page: Page) -> None:
     <text x="350" y="160">cut off</text></svg>"""
     kinds = {fault.split(":")[0] for fault in faults(page, bad)}
     assert kinds == {"a line through", "on each other", "over the edge of a box", "outside"}
+    assert [
+        (name, fault) for name in NAMES for fault in faults(page, (FOLDER / f"{name}.svg").read_text("utf-8"))
+    ] == []
 
 
 def test_a_page_holds_the_drawing_itself() -> None:

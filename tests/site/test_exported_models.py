@@ -68,6 +68,11 @@ def test_every_translator_of_the_package_is_exported():
     assert sorted(ORIGIN) == pretrained_names() == exported
 
 
+def test_the_runtime_is_the_pinned_one():
+    pinned = json.loads((ROOT / "package.json").read_text("utf-8"))["dependencies"]["onnxruntime-web"]
+    assert f"ONNX Runtime Web v{pinned}" in (book_live.RUNTIME / "ort.wasm.min.js").read_text("utf-8")[:200]
+
+
 @every_translator
 def test_the_files_are_those_on_record_and_small(name):
     assert sha256(graph(name)) == ORIGIN[name]["sha256"]
@@ -159,11 +164,6 @@ def test_the_hundred_are_test_sentences_and_what_the_model_writes(name):
     texts, wanted = zip(*hundred["pairs"], strict=True)
     assert len(set(texts)) == 100
     assert exact_match(translator.translate(list(texts)), wanted) == 1.0
-
-
-def test_the_runtime_is_the_pinned_one():
-    pinned = json.loads((ROOT / "package.json").read_text("utf-8"))["dependencies"]["onnxruntime-web"]
-    assert f"ONNX Runtime Web v{pinned}" in (book_live.RUNTIME / "ort.wasm.min.js").read_text("utf-8")[:200]
 
 
 def test_what_is_exported_stands_beside_its_origin(tmp_path):

@@ -4,10 +4,8 @@ Needs no browser; test_stepper_page.py opens the page.
 """
 
 import ast
-import cProfile
 import html
 import json
-import pstats
 import re
 import sys
 from pathlib import Path
@@ -21,8 +19,6 @@ import transformer_lib
 from transformer_lib import record_attention
 from transformer_lib.fast import watcher
 from workshop.lab.paper_ids import PAPER_IDS
-from workshop.site import book_stepper
-from workshop.site.book_live import wire_bytes
 from workshop.site.book_stepper import DIGITS, NAME, description, payloads, terms
 from workshop.site.forward_functions import MODULES, functions, ids_of
 from workshop.site.forward_trace import chapter, sentence, trace
@@ -137,19 +133,21 @@ def test_the_page_gets_each_number_to_four_digits(page):
 
 
 def on_the_path(model):
-    """The ids in the docstrings of all functions that a profiler sees in a fresh run, and of their classes."""
-    profile = cProfile.Profile()
+    """The ids in the docstrings of all functions that run in a fresh forward pass, and of their classes."""
+    called = set()
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, _event, _argument: called.add(frame.f_code))
     with record_attention(model):
-        profile.runcall(run, model)
-    called = {(file, name) for file, _line, name in pstats.Stats(profile).stats if Path(file).is_relative_to(LIBRARY)}
+        run(model)
+    sys.setprofile(before)
     ids = set()
-    for file in {file for file, _ in called}:
-        tree = ast.parse(Path(file).read_text("utf-8"))
-        lines = {line for path, line, name in pstats.Stats(profile).stats if path == file}
+    for code in (code for code in called if Path(code.co_filename).is_relative_to(LIBRARY)):
+        tree = ast.parse(Path(code.co_filename).read_text("utf-8"))
         for owner in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
+            name = getattr(owner, "name", "")
             for node in (node for node in owner.body if isinstance(node, ast.FunctionDef)):
-                if (file, node.name) in called and lines & set(range(node.lineno, node.body[0].lineno)):
-                    ids |= {*ids_of(node), *(ids_of(owner) if isinstance(owner, ast.ClassDef) else [])}
+                if code.co_qualname == f"{name}.{node.name}".removeprefix("."):
+                    ids |= {*ids_of(node), *(ids_of(owner) if name else [])}
     return ids
 
 
@@ -201,9 +199,3 @@ def test_an_array_without_names_for_its_axes_is_reported():
     function = functions()[str(LIBRARY / "attention.py"), "masked_softmax"]
     with pytest.raises(ValueError, match=r"masked_softmax: other has shape \(2, 3\).*forward_terms.toml"):
         function.axes("other", torch.zeros(2, 3))
-
-
-def test_the_place_says_how_much_it_loads():
-    size = wire_bytes(payloads()[NAME])
-    assert f'data-bytes="{size}"' in book_stepper.page_html("../_static/")
-    assert size < 100_000

@@ -180,12 +180,6 @@ def test_what_it_cannot_translate_it_says(loaded: Page, text: str, message: str)
     assert message in loaded.inner_text("#live-problem")
 
 
-def test_capitals_hyphens_and_a_full_stop_are_read(loaded: Page) -> None:
-    assert translated(loaded, "Forty-Seven.") == "sieben und vierzig"
-    assert translated(loaded, "One hundred and five") == "ein hundert fünf"
-    assert loaded.inner_text(".live-unknown") == ""
-
-
 def test_a_text_stays_a_text_and_its_unknown_words_are_named(loaded: Page) -> None:
     title, elements = (
         loaded.title(),
@@ -196,8 +190,6 @@ def test_a_text_stays_a_text_and_its_unknown_words_are_named(loaded: Page) -> No
         "<img src=x onerror=document.title=1>",
         "</textarea><script>document.title = 1</script>",
         "forty <svg/onload=document.title=1> seven",
-        "javascript:document.title=1",
-        "{{7 * 7}} ${document.title = 1}",
         "forty bananas",
     ):
         loaded.fill("#live-text", text)
@@ -232,17 +224,18 @@ def test_numbers_are_spelled_as_the_library_spells_them(loaded: Page) -> None:
     numbers = [*range(2000), *range(2000, 1_000_000, 997), 999_999]
     found = loaded.evaluate("numbers => numbers.map(LiveTranslator.englishNumber)", numbers)
     assert found == [english_number(number) for number in numbers]
-    spelled = loaded.evaluate("['447', ' 12,345 ', '12 345', 'forty', '3 4'].map(LiveTranslator.withNumbersSpelled)")
-    assert spelled == [english_number(447), english_number(12_345), english_number(12_345), "forty", "3 4"]
-    typed = {
-        "Forty-seven": "forty seven",
-        "forty seven.": "forty seven",
+    spelled = {
+        "447": english_number(447),
+        " 12,345. ": english_number(12_345),
+        "12 345": english_number(12_345),
+        "3 4": "3 4",
+        "Forty-seven.": "forty seven",
         "one hundred and five": "one hundred five",
-        "12,345.": english_number(12_345),
         "Forty bananas": "Forty bananas",
         "and": "and",
     }
-    assert loaded.evaluate("texts => texts.map(LiveTranslator.withNumbersSpelled)", list(typed)) == list(typed.values())
+    found = loaded.evaluate("texts => texts.map(LiveTranslator.withNumbersSpelled)", list(spelled))
+    assert found == list(spelled.values())
 
 
 def test_another_search_translates_anew(page: Page) -> None:
@@ -329,10 +322,8 @@ def test_translation_maps_and_figure_follow_the_switches(loaded: Page) -> None:
     loaded.click(".live-count")
     for switches in (
         Switches(),
-        Switches((("decoder.1.cross", 0),)),
         Switches((("decoder.1.cross", 0),), positions=0.0),
-        Switches(tuple(("decoder.1.cross", head) for head in range(4)), scores=4.0),
-        Switches(),
+        Switches(tuple(("decoder.1.cross", head) for head in range(1, 4)), scores=4.0),
     ):
         turn(loaded, switches)
         with edited(translator.model, switches) as model:

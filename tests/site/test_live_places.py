@@ -74,6 +74,7 @@ def test_nothing_is_loaded_before_it_is_asked_for_and_the_button_says_how_much(
     assert [url for url in urls if url.endswith((*PAYLOADS, "ort.wasm.min.js", ".onnx.gz", ".wasm"))] == []
     assert any("/live/runtime.js" in url for url in urls)
     assert megabytes(*place.files) in page.inner_text(place.button)
+    assert size(STEPPER.files[0]) < 100_000
     assert page.is_hidden(f"{place.part} {place.bench}")
 
 

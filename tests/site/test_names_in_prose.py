@@ -196,13 +196,3 @@ def test_the_build_fails_without_what_a_role_names(tmp_path: Path) -> None:
     page = warnings_of("{test}`tests/paper/test_there.py::test_there`", tmp_path)
     assert 'href="https://github.com/some/body/blob/main/tests/paper/test_there.py"' in page
     assert "WARNING" not in page
-
-
-def test_a_notebook_links_to_the_file() -> None:
-    name = "transformer_lib.attention.scaled_dot_product_attention"
-    link = book_names.markdown("lib", name, ROOT)
-    assert re.fullmatch(
-        r"\[`scaled_dot_product_attention`\]\(https://\S+/blob/\w+/transformer_lib/attention\.py\)", link
-    )
-    with pytest.raises(ValueError, match="no test"):
-        book_names.markdown("test", "tests/paper/test_attention.py::test_gone", ROOT)

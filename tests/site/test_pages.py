@@ -72,20 +72,12 @@ THINNED = """() => {
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
 BLOCKS = (ROOT / "tests" / "site" / "widths.js").read_text("utf-8")
 LAPTOP, PHONE = 1280, 390
-# What may scroll on a phone: outputs whose columns say more than its width holds, and charts whose words would run into
-# each other: a search tree, the n-grams of a sentence, 27 places.
-WIDE_ROWS = {
-    **dict.fromkeys(("attention", "masks", "label_smoothing", "learning_rate", "decoding"), 1),
-    **dict.fromkeys(("your_own_corpus", "parsing", "many_gpus", "since_then"), 1),
-    **dict.fromkeys(("attention_as_lookup", "multi_head_attention", "gpu_training"), 2),
-    **{"attention_maps": 7, "variations": 6},
-}
-WIDE_CHARTS = dict.fromkeys(("decoding", "evaluation", "variations"), 1)
 SMALLEST_LETTERS = 11  # pixels, in a chart
 FRONT = (CHAPTERS[0], "search.html")
-FROM_FILES = (*FRONT, "book/attention.html", "book/live.html")
-# Pages of each kind: for `make test`, from a server; the others are like these, and for `make test-deep`, from files.
-OF_EACH_KIND = (*FROM_FILES, *(f"book/{name}.html" for name in ("notation", "api")))
+# Pages of each kind, for `make test`; the others are like these, and for `make test-deep`. A place that computes, the
+# search and the first screen have tests from files of their own.
+FROM_A_SERVER = (*FRONT, "book/live.html", "book/notation.html")
+OF_EACH_KIND = (*FROM_A_SERVER, "book/attention.html", "book/api.html")
 
 
 FIRST_VISIT = 700_000  # bytes, gzipped: everything that a page needs from an empty cache
@@ -173,9 +165,6 @@ def on_a_phone_only_code_and_columns_scroll(visit: Visit) -> None:
     assert named([block for block in cut if block["kind"] == "picture"]) == []
     assert named([block for block in cut if block["kind"] == "output" and not block["rows"]]) == []
     assert named([block for block in cut if not block["shadow"]]) == [], "nothing says that it goes on"
-    for kind, known in (("output", WIDE_ROWS), ("chart", WIDE_CHARTS)):
-        wide = named([block for block in cut if block["kind"] == kind])
-        assert len(wide) <= known.get(Path(visit.name).stem, 0), wide
 
 
 def letters_of_charts_can_be_read_on_a_phone(visit: Visit) -> None:
@@ -238,24 +227,10 @@ CHECKS = (
 )
 def test_a_page(page: Page, origins: dict[str, str], name: str, subtests: pytest.Subtests) -> None:
     visit = Visit(name)
-    look(page, origins["http" if name in OF_EACH_KIND else "file"], visit)
+    look(page, origins["http" if name in FROM_A_SERVER else "file"], visit)
     for check in CHECKS:
         with subtests.test(check.__name__):
             check(visit)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in FROM_FILES else pytest.mark.deep) for name in OF_EACH_KIND]
-)
-def test_a_page_opens_from_a_file_dark_and_narrow(page: Page, origins: dict[str, str], name: str) -> None:
-    """Those that are visited from a server."""
-    faults = recorded(page, origins["file"])
-    page.set_viewport_size({"width": PHONE, "height": 900})
-    opened(page, origins["file"] + name, "dark")
-    page.evaluate(THINNED)
-    unfolded(page)
-    assert_whole(page.evaluate(FACTS), "dark", PHONE)
-    assert faults == []
 
 
 def test_axe_sees_a_fault(page: Page, origins: dict[str, str]) -> None:

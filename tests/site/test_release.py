@@ -84,7 +84,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_dry_run_packs_what_a_release_publishes(collected: Path) -> None:
     out = collected
     version = release.version()
-    sums = dict(reversed(line.split("  ")) for line in (out / "SHA256SUMS").read_text("utf-8").splitlines())
+    lines = (out / "SHA256SUMS").read_text("utf-8").splitlines()
+    sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
     assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in sums} == sums
     assert {path.name for path in out.iterdir()} - set(sums) == {"SHA256SUMS", "notes.md"}
     wheel, sources = f"executable_transformer-{version}-py3-none-any.whl", f"executable_transformer-{version}.tar.gz"
@@ -158,23 +159,17 @@ def test_a_site_that_is_not_whole_is_not_packed(tmp_path: Path, missing: str, re
 # ── The versions on the site ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_version_has_its_folder_and_the_newest_is_latest(published: Path) -> None:
-    shown = {
-        folder: (published / folder / "book" / "masks.html").read_text("utf-8").split("<h1>text of ")[1].split("<")[0]
-        for folder in (".", "v0.10", "v0.9", "v0.2", "latest")
-    }
-    assert shown == {".": "main", "v0.10": "0.10.1", "v0.9": "0.9.0", "v0.2": "0.2.0", "latest": "0.10.1"}
-
-
-def test_a_list_of_versions_leads_from_each_folder_to_each_other(published: Path) -> None:
-    folders = {".": "main", "v0.10": "v0.10", "v0.9": "v0.9", "v0.2": "v0.2", "latest": "v0.10"}
-    for folder, here in folders.items():
+def test_a_list_of_versions_leads_from_each_folder_to_each_other_and_the_newest_is_latest(published: Path) -> None:
+    texts = {"main": "main", "v0.10": "0.10.1", "v0.9": "0.9.0", "v0.2": "0.2.0"}
+    for folder in (".", "latest", *list(texts)[1:]):
+        here = {".": "main", "latest": "v0.10"}.get(folder, folder)
         listed = json.loads((published / folder / versions.FILE).read_text("utf-8"))
-        assert listed["here"] == here
-        assert [version["name"] for version in listed["versions"]] == ["main", "v0.10", "v0.9", "v0.2"]
+        assert (listed["here"], [version["name"] for version in listed["versions"]]) == (here, list(texts))
         for version in listed["versions"]:
             place = (published / folder / version["path"]).resolve()
             assert json.loads((place / versions.FILE).read_text("utf-8"))["here"] == version["name"]
+            assert f"<h1>text of {texts[version['name']]}</h1>" in (place / "book" / "masks.html").read_text("utf-8")
+        assert f"<h1>text of {texts[here]}</h1>" in (published / folder / "book" / "masks.html").read_text("utf-8")
 
 
 def test_what_speaks_for_the_host_stands_at_its_root_alone(published: Path) -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHAPTERS, ROOT, SITE, opened, recorded, turned, unfolded
+import torch
+from browser import CHAPTERS, DRAWN_IN, ROOT, SITE, opened, recorded, turned, unfolded
 from playwright.sync_api import Locator, Page
+
+from transformer_lib import scaled_dot_product_attention
 
 pytestmark = pytest.mark.slow
 
@@ -153,14 +156,15 @@ def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str
 
 def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 1280, "height": 900})
-    opened(page, f"{origins['http']}book/attention.html")
+    opened(page, f"{origins['http']}book/attention.html", "dark")
+    page.wait_for_function(DRAWN_IN, arg="dark")  # from the first
     unfolded(page)
     chart = chart_with(page, "The four steps of attention")
     page.get_by_label("Under the root of step 2:").focus()
     page.keyboard.press("End")
-    light = chart.inner_html()
-    turned(page, "dark", 390)
     dark = chart.inner_html()
+    turned(page, "light", 390)
+    light = chart.inner_html()
     wide, room = chart.evaluate("chart => [chart.scrollWidth, chart.clientWidth]")
     focused = page.evaluate("[document.activeElement.type, document.activeElement.value]")
     weights = [row[-1] for row in chart.evaluate(TABLE)["rows"]]
@@ -181,3 +185,41 @@ def test_a_map_of_more_words_fits_a_phone_too(page: Page, origins: dict[str, str
         page.wait_for_function("chart => chart.scrollWidth <= chart.clientWidth", arg=chart.element_handle())
         assert chart.get_by_label("Sentence:").evaluate("list => list.selectedIndex") == number
     assert sentences > 1
+
+
+# ── What a chart computes is what the library computes ────────────────────────────────────────────────────────
+
+FOUND = "[...document.querySelectorAll('.vega-chart')].find(chart => chart.textContent.includes(title))"
+MOVE = f"""([title, label, value]) => {{
+  const chart = {FOUND};
+  const binding = [...chart.querySelectorAll('.vega-bind')].find(one => one.textContent.startsWith(label));
+  const control = binding.querySelector('input');
+  if (control.type === 'checkbox') {{
+    if (control.checked !== value) control.click();
+  }} else {{
+    control.value = value;
+    control.dispatchEvent(new Event('input', {{ bubbles: true }}));
+  }}
+}}"""
+AS_EXPECTED = f"""([title, expected]) => {{
+  const texts = [...{FOUND}.querySelectorAll('svg .mark-text.role-mark text')];
+  return texts.map(text => text.textContent.replace('−', '-')).join('|') === expected;
+}}"""
+
+
+def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
+    title = "The four steps of attention"
+    opened(page, f"{origins['http']}book/attention.html")
+    key = torch.tensor([[0.0, 1], [1, 0], [0, 0]])
+    value = torch.tensor([[0.0, 4], [7, 0], [0, 0]])
+    for first, second, root in ((2.0, 2.0, 2), (4.0, -3.5, 2), (-1.5, 0.5, 2), (4.0, -3.5, 64)):
+        query = torch.tensor([[first, second]])
+        # The library divides by the root of the two numbers of a key.
+        output, weights = scaled_dot_product_attention(query * (2 / root) ** 0.5, key, value)
+        dots = (query @ key.T)[0]
+        expected = [f"{dot:.1f}" for dot in dots] + [f"{dot / root**0.5:.2f}" for dot in dots]
+        expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
+        settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root of step 2": root}
+        for label, setting in settings.items():
+            page.evaluate(MOVE, [title, label, setting])
+        page.wait_for_function(AS_EXPECTED, arg=[title, "|".join(expected)], timeout=10_000)

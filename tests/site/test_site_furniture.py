@@ -169,11 +169,8 @@ def printed(pdf, title: str, following: str) -> str:
     return "\n".join(pdf.pages[number].extract_text() for number in range(first, last))
 
 
-def test_a_folded_listing_stands_open_on_paper(pdf) -> None:
+def test_the_printed_book_holds_folded_listings_and_exercises_and_no_solutions(pdf) -> None:
     assert "def state_bytes" in printed(pdf, "Training on a GPU", "Common mistakes")
-
-
-def test_the_printed_book_holds_exercises_and_no_solutions(pdf) -> None:
     text = printed(pdf, "Masks", "The encoder and the decoder")
     assert len(re.findall(r"^Exercise \d+", text, re.MULTILINE)) >= 3
     assert not re.search(r"^Solution to ", text, re.MULTILINE)

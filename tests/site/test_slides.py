@@ -67,21 +67,13 @@ def test_the_first_deck_begins_with_first_steps():
     assert [names[0] for _, names in make_slides.parts()][:2] == ["first_steps", "attention"]
 
 
-def test_equation_1_stands_on_a_slide_under_its_own_heading():
+def test_equation_1_and_its_drawing_and_the_numbers_of_a_prediction_stand_on_slides():
     slides = lecture("attention")
     [slide] = [slide for slide in slides if r"\tag{1}" in slide.text]
     assert "## The equation" in slide.text
     assert slide.notes
-
-
-def test_the_numbers_of_a_prediction_stand_on_its_slide():
-    slides = lecture("attention")
     [slide] = [slide for slide in slides if "## Predict: Keys that are one" in slide.text]
     assert "```python\nnum_keys = 5\n```" in slide.text, "and not what could be drawn"
-
-
-def test_a_drawing_stands_on_a_slide_with_its_description_and_the_words_before_it():
-    slides = lecture("attention")
     [slide] = [slide for slide in slides if "image/svg+xml" in slide.text]
     assert "## The equation" in slide.text
     assert 'alt="Scaled dot-product attention: Q holds the queries' in slide.text

@@ -27,18 +27,16 @@ def test_no_button_is_dead(silent: Page, origins: dict[str, str]) -> None:
     assert {place: found for place, found in dead.items() if found} == {}
 
 
-def test_formulas_stand_and_are_drawn_in_the_books_font(silent: Page, origins: dict[str, str]) -> None:
+def test_formulas_stand_in_the_books_font_and_menus_open_by_pointer_and_by_keyboard(
+    silent: Page, origins: dict[str, str]
+) -> None:
+    silent.set_viewport_size({"width": 1280, "height": 900})
     silent.goto(origins["http"] + "book/attention.html", wait_until="load")
     formulas = silent.locator(".math.notranslate")
     assert formulas.count() > 20
     assert formulas.locator("math").count() == formulas.count()
     assert "\\" not in "".join(formulas.all_text_contents()), "TeX"
     assert silent.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"STIX Two Math\"'))")
-
-
-def test_the_menus_open_by_pointer_and_by_keyboard(silent: Page, origins: dict[str, str]) -> None:
-    silent.set_viewport_size({"width": 1280, "height": 900})
-    silent.goto(origins["http"] + "book/attention.html", wait_until="load")
     for menu in silent.locator(".dropdown:has(> .dropdown-toggle)").all():
         link = menu.locator(".dropdown-menu a").first
         assert not link.is_visible()

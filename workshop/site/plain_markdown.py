@@ -26,7 +26,7 @@ from workshop.site.myst_blocks import Block, PageError, Span, blocks, rewritten
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 80  # columns of code that a page shows beside both of its bars
-DROPPED = {"answers", "bibliography", "exercise-end", "index", "solution-end"}
+DROPPED = {"answers", "exercise-end", "index", "solution-end"}
 LIVE = {
     "first-numbers": "Type a number and see where the model looks",
     "head-by-hand": "Turn the query of one head",
