@@ -83,6 +83,7 @@ def test_the_first_screen_has_field_german_and_lines_and_is_light(page: Page, or
     says(page, "sieben und vierzig")
     for size in SCREENS:
         page.set_viewport_size(size)
+        page.evaluate(TRANSITIONS)  # the list of pages moves
         for part in (FIELD, GERMAN, LINES, ".first-rows", ".first-steps"):
             assert page.evaluate(ON_SCREEN, part), part
     assert page.locator(f"{LINES} line").count() >= 4
