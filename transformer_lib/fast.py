@@ -22,13 +22,7 @@ Watch = Callable[[nn.Module, Tensor], None]
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
-def attend(
-    attention: nn.Module,
-    query: Query,
-    key: Key,
-    value: Value,
-    mask: Mask | None,
-) -> Attended:
+def attend(attention: nn.Module, query: Query, key: Key, value: Value, mask: Mask | None) -> Attended:
     """Equation (1), written out or in one kernel, which never stores the weights.
 
     Args:

@@ -172,12 +172,7 @@ def shorten_gradient(
     return torch.nn.utils.clip_grad_norm_(weights, limit).item()
 
 
-def diverged(
-    step_num: int,
-    optimizer: Optimizer,
-    loss: float,
-    gradient_norm: float,
-) -> FloatingPointError:
+def diverged(step_num: int, optimizer: Optimizer, loss: float, gradient_norm: float) -> FloatingPointError:
     """The error of a step whose numbers are no longer finite."""
     found = f"loss {loss} and a gradient of norm {gradient_norm}"
     rate = optimizer.param_groups[0]["lr"]

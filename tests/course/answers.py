@@ -14,7 +14,7 @@ from workshop.course.exercise_context import asked
 from workshop.course.exercises import Exercise
 
 # Label → answers, each with the points that it must earn, in the notebook and where it is graded; what calls ready-made
-# parts earns nothing there: it is `refused`.
+# parts earns nothing there: it is `refused`. What the visible check `says` of it, among others.
 POOL: dict[str, list[dict[str, Any]]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 # Label → right answers: whole cells, or what stands in the function that the exercise asks for.
 RIGHT: dict[str, list[str]] = tomllib.loads(Path(__file__).with_name("right_answers.toml").read_text("utf-8"))
@@ -49,7 +49,10 @@ TYPES = {
     "fractions": "__import__('fractions').Fraction",
     "decimals": "__import__('decimal').Decimal",
     "text": "str",
-    "text with decimals behind a comma": "lambda x: (format(x, '.3f') if abs(x) >= 0.1 else str(x)).replace('.', ',')",
+    # Of a whole number one: 256,000 is another number.
+    "text with decimals behind a comma": (
+        "lambda x: (format(x, '.1f' if x == int(x) else '.3f') if abs(x) >= 0.1 else str(x)).replace('.', ',')"
+    ),
     "text with commas for thousands": "lambda x: format(x, ',')",
 }
 SEQUENCES = {

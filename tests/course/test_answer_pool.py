@@ -39,6 +39,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]  # a note
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = chapters()
 QUICK = {"attention", "masks", "decoding"}  # across the wall: one that holds the trial's answers, or two
+# Label, code → what the visible check says among others.
+SAYS = {(label, one["code"]): one["says"] for label, pool in POOL.items() for one in pool if "says" in one}
 Judged = dict[tuple[str, str], tuple[bool, bool]]  # label, what → whether the check and the hidden one pass
 
 
@@ -85,6 +87,8 @@ def in_the_notebook(name: str) -> tuple[list[str], Judged, list[tuple[Exercise, 
                 found = mark(one, source, names)
                 if found.points not in ((0, one.points) if points is None else (points,)):
                     faults.append(f"{one.label}, {what}: {found}")
+                if SAYS.get((one.label, what), "") not in found.visible:
+                    faults.append(f"{one.label}, {what}: says {found.visible!r}")
                 judged[one.label, what] = passes(found)
                 tried.append((one, what, source))
     return faults, judged, tried

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from answers import LONG
+from IPython.core.interactiveshell import InteractiveShell
 
 from workshop.course import assignment_papers
-from workshop.course.assignment_notebook import assignment
+from workshop.course.assignment_notebook import CHECK, assignment
 from workshop.course.exercise_context import bound, cells_before, needed_cells, plain_python, read
 from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
 from workshop.course.make_assignments import chapters
@@ -219,12 +220,26 @@ def test_an_error_that_counts_for_the_student_is_said_in_the_hidden_check_too() 
             assert "print(" in ast.unparse(handler), one.label
 
 
+def test_a_check_after_a_cell_that_stopped_says_so_and_checks_at_the_second_run() -> None:
+    """A starter that is still there would be read as an answer that was not given."""
+    call = {"definitions": "def check(x):\n    return 'Right' if x else 'Put a number'", "call": "check(x)"}
+    source = CHECK.format(**call, passed="Right")
+    shell = InteractiveShell()
+    for cell, words in (("x = 1", ""), ("x = None\ny = nump", "nump"), (source, "nump"), (source, "Put a number")):
+        assert words in str(shell.run_cell(cell).error_in_exec or "")
+    for cell, words in (("x = (", ""), (source, "SyntaxError"), ("x = 1", ""), (source, "")):
+        assert words in str(shell.run_cell(cell).error_in_exec or "")
+    assert shell.last_execution_succeeded
+    exec(source, {**shell.user_ns})  # as Otter does, whatever cell ran before
+
+
 def test_a_check_imports_nothing_that_an_answer_could_use_by_mistake() -> None:
     """The student's notebook would know the name, and the grader would not."""
     for one in (one for _, _, exercises in chapters().values() for one in exercises if one.is_graded_by_machine):
         body = ast.parse(one.cells["check"]).body
         imports = {ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom)}
-        assert imports <= {"from transformer_lib.data.text_files import read_numbers"}, one.label
+        readers = {f"from transformer_lib.data.text_files import read_{what}" for what in ("numbers", "tensor")}
+        assert imports <= readers, one.label
 
 
 def test_what_no_check_looks_for_the_text_says() -> None:

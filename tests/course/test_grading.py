@@ -246,6 +246,9 @@ answer.outputs = [new_output("error", ename="SyntaxError", evalue="line 2")]
 check.outputs = [new_output("error", ename="NameError", evalue="name 'f' is not defined")]
 shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
 print(shown.cells[1].metadata.outcome)
+check.outputs = [new_output("error", ename="AssertionError", evalue="Put a number into f.")]
+shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
+print(shown.cells[1].metadata.outcome)
 hidden = "### BEGIN HIDDEN TESTS\\n### END HIDDEN TESTS"
 answer.outputs, check.outputs = [], [new_output("error", ename="KeyError", evalue=f"{ROOT}/x")]
 for source in ("widths = [1]  # mine\\nmeans = {}", "means = {}\\nfor width in widths: means[width] = 1"):
@@ -272,7 +275,7 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     (home / "in").mkdir(parents=True)
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome, empty, tried, *newest, by_name = done.stdout.splitlines()
+    outcome, both, empty, tried, *newest, by_name = done.stdout.splitlines()
     assert empty.startswith("Not answered"), "the starter's {} under another comment"
     assert tried == "KeyError: …/x", "and no folder of this machine"
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"

@@ -244,6 +244,22 @@ def test_what_was_handed_out_counts_less_than_what_is_filled_in(tmp_path: Path) 
     assert texts(tmp_path) == frozenset()
 
 
+def test_a_line_names_its_chapter_so_that_no_other_report_has_it(tmp_path: Path) -> None:
+    for name, label in (
+        ("ada.ipynb", "ex-masks-bug"),
+        ("ada_masks.ipynb", "ex-masks-bug"),
+        ("Copy of masks.ipynb", "ex-masks-bug"),
+        ("bob_LATE_1_2_x.ipynb", "ex-rate"),
+        ("eve.ipynb", "ex-attention-write"),
+        ("eve_b.ipynb", "ex-heads"),
+    ):
+        put(tmp_path, name, label)
+    put(tmp_path, "notes.txt")
+    told = {line.partition(":")[0]: line.chapter for line in find(tmp_path, CHAPTERS)[1]}
+    masks = dict.fromkeys(["Copy of masks.ipynb", "ada.ipynb"], "masks")
+    assert told == {**masks, "notes.txt": "", "bob-1": "learning_rate", "eve_b": "multi_head_attention"}
+
+
 @pytest.mark.posix
 def test_a_link_shows_nobody_elses_work(tmp_path: Path) -> None:
     put(tmp_path, "ada.ipynb")

@@ -137,11 +137,7 @@ def token_counts(pairs: Sequence[tuple[Ids, Ids]]) -> np.ndarray:
     return np.array([[len(ids) for ids in side] for side in zip(*pairs, strict=True)]) if known is None else known
 
 
-def _groups(
-    widths: np.ndarray,
-    order: np.ndarray,
-    batch_tokens: int,
-) -> Iterator[np.ndarray]:
+def _groups(widths: np.ndarray, order: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]:
     begin = 0
     while begin < len(order):
         most = batch_tokens // widths[begin]  # rows, if none is wider

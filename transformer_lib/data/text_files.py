@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from .normalization import normalized
 
 Pair = tuple[str, str]
@@ -153,6 +155,22 @@ def read_numbers(answer: Any, count: int | None = None, thousands: bool = False,
     if count not in (None, len(numbers)):
         raise ValueError(f"{asked}, not {len(numbers)}")
     return numbers
+
+
+def read_tensor(answer: Any) -> torch.Tensor:
+    """One tensor of an answer: an array, a number, or rows of equal shapes in a list; of no rows the shape is (0,).
+
+    Raises:
+        ValueError: rows of different shapes, or something else; the message says what was given and what is wanted.
+    """
+    is_list = isinstance(answer, Iterable) and not isinstance(answer, str | dict | set) and not hasattr(answer, "shape")
+    rows = [read_tensor(row) for row in answer] if is_list else []
+    if len(shapes := dict.fromkeys(tuple(row.shape) for row in rows)) > 1:
+        raise ValueError(f"its rows have the shapes {', '.join(map(str, shapes))}; give rows of one shape")
+    try:
+        return torch.stack(rows) if rows else torch.as_tensor(answer)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{reprlib.repr(answer)} is no tensor; give a tensor, an array or a list of rows") from None
 
 
 def _leaves(answer: Any) -> Iterator[Any]:

@@ -128,10 +128,7 @@ def our_names(name: str) -> list[str]:
     return [f"{before}{side}_projection.{kind}" for side in sides]
 
 
-def pytorch_names(
-    model: Transformer,
-    names: Iterable[str],
-) -> dict[str, Tensor]:
+def pytorch_names(model: Transformer, names: Iterable[str]) -> dict[str, Tensor]:
     """The weights of our stacks under these names of nn.Transformer's."""
     ours, renamed = model.state_dict(), {}
     for name in names:

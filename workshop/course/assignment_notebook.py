@@ -27,6 +27,14 @@ CHECK = """\
 {definitions}
 
 
+def stopped_before():  # what the cell before ended with, in a notebook
+    shell = globals().get("get_ipython", lambda: None)()
+    last = shell and shell.user_ns is globals() and shell.last_execution_result
+    error = last and (last.error_in_exec or last.error_before_exec)
+    return None if isinstance(error, AssertionError) else error
+
+
+assert not stopped_before(), f"The cell before did not run to its end, mend it first: {{stopped_before()!r}}"
 message = {call}
 print(message)
 assert message.startswith({passed!r}), message"""

@@ -41,7 +41,7 @@ try:
     from workshop.course.grading.one import Job
     from workshop.course.grading.pool import grade_all
     from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
-    from workshop.course.grading.submissions import Submission, find
+    from workshop.course.grading.submissions import Line, Submission, find
     from workshop.course.grading.summary import changed_by_many
 except ImportError as error:  # nbgrader lives in an environment of its own
     raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
@@ -98,7 +98,7 @@ def refuse_drawn(submissions: list[Submission]) -> None:
 
 def handed_in(
     folder: Path, the_course: Course, chapter: str, students: dict[str, str] | None, key: bytes
-) -> tuple[list[Submission], list[str]]:
+) -> tuple[list[Submission], list[Line]]:
     """What is to be graded, and lines on what is not and on who is not on the class list.
 
     Raises:
@@ -129,10 +129,10 @@ def handed_in(
     return submissions, [*(_not_listed(one, students) for one in strangers), *lines]
 
 
-def _not_listed(one: Submission, students: Iterable[str]) -> str:
+def _not_listed(one: Submission, students: Iterable[str]) -> Line:
     """A line on a submission of nobody on the class list, with those whose it may be."""
     perhaps = " or ".join(class_list.may_be(students, Path(one.file.name)))
-    return f"{one.student}: not on the class list{f'; it may be {perhaps}' if perhaps else ''}"
+    return Line(f"{one.student}: not on the class list{f'; it may be {perhaps}' if perhaps else ''}", one.chapter)
 
 
 def run(
@@ -182,35 +182,43 @@ def run(
     todo = [job for job in jobs if job.student in again or not is_done(job)]
     words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
     print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. Code gets {words}.", flush=True)
-    for line in lines[:SHOWN]:
+    shown = [*dict.fromkeys(lines)]  # of two chapters once
+    for line in shown[:SHOWN]:
         print(f"  {line}")
-    if len(lines) > SHOWN:
-        print(f"  … and {len(lines) - SHOWN} more, all in the report")
+    if len(shown) > SHOWN:
+        print(f"  … and {len(shown) - SHOWN} more, all in the report")
     sys.stdout.flush()
     grade_all(todo, at_once)
     refresh_feedback([job for job in jobs if job not in todo])
     taken = {one.file for one in submissions}
-    left_out = [path.relative_to(folder) for path in layouts.files(folder) if path not in taken]
+    others = (path for path in layouts.files(folder) if path not in taken)
+    left_out = {path.relative_to(folder): layouts.chapter_of(path, the_course.chapters) for path in others}
     return written_out(the_course, by_chapter, lines, left_out, students)
 
 
 def written_out(
     the_course: Course,
     by_chapter: dict[str, list[Submission]],
-    lines: list[str],
-    left_out: list[Path],
+    lines: list[Line],
+    left_out: dict[Path, str],
     students: dict[str, str] | None,
 ) -> dict[str, list[Marks]]:
-    """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
+    """Write the tables, the reports and the archives; on the screen, of whom there is no notebook.
+
+    Args:
+        left_out: file → the chapter that it names, or nothing.
+    """
     marks = {}
     for name, found in by_chapter.items():
-        absent = None if students is None else class_list.absent(students, found, name, left_out)
+        files = [path for path, chapter in left_out.items() if chapter in {"", name}]
+        absent = None if students is None else class_list.absent(students, found, name, files)
         if absent:
             print(f"{name}: no notebook of some of the class ({len(absent)}). The report has the names.")
+        own = [line for line in lines if line.chapter in {"", name}]
         gone = the_course.gone(name, {one.student for one in found})
         for line in gone:
             print(line)
-        marks[name] = export(the_course.root, name, found, [*lines, *gone], absent, students)
+        marks[name] = export(the_course.root, name, found, [*own, *gone], absent, students)
         for line in changed_by_many(marks[name])[0]:
             print(f"WARNING: {line}")
     return marks

@@ -136,7 +136,7 @@ def _submission(path: Path, project: str) -> Submission | str:
     return Submission(path, name, project, name)
 
 
-def find(folder: Path, project: str) -> tuple[list[Submission], list[str]]:
+def find(folder: Path, project: str) -> tuple[list[Submission], list[submissions.Line]]:
     """The submissions of a project, and a line on each file that is none.
 
     Raises:

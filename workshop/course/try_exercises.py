@@ -124,7 +124,8 @@ def solved(exercise: Exercise, names: dict[str, Any], numbers: str) -> tuple[dic
 def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
     """Try an exercise with all numbers that a student may get; where an answer does not earn what it should.
 
-    The solution of another student must lose: that for the combination before is tried, and no two may be the same.
+    The solution of another student must lose: that for the combination before is tried, and no two may be the same. A
+    mistake must read the same with all numbers: with some, two mistakes can be one number.
     """
     every = combinations(exercise.cells["numbers"])
     right = [solved(exercise, names, numbers) for numbers in every]
@@ -133,11 +134,16 @@ def try_numbers(exercise: Exercise, names: dict[str, Any]) -> list[str]:
         f"{exercise.label}: its answer cell reads {name}, which is unknown to answers while they are graded"
         for name in sorted(bound(exercise.cells["numbers"]) & read(exercise.cells["answer"]))
     ]
+    remarks: dict[str, str] = {}
     for i, numbers in enumerate(every):
         where = f"{exercise.label} with {', '.join(numbers.splitlines())}"
         for what, answer, expected in trials(exercise):
-            if (found := mark(exercise, answer, right[i][0]).points) != expected:
-                faults.append(f"{where}, {what}: {counted(found, 'point')} INSTEAD OF {expected}")
+            found = mark(exercise, answer, right[i][0])
+            if found.points != expected:
+                faults.append(f"{where}, {what}: {counted(found.points, 'point')} INSTEAD OF {expected}")
+            remark = re.sub(r"[-\d.,]+", "", found.visible)
+            if remark != remarks.setdefault(what, remark):
+                faults.append(f"{where}, {what}: the check takes it for another mistake, {found.visible!r}")
         of_another = mark(exercise, "", {**right[i][0], **right[i - 1][1]}).points
         if answers[i] in answers[:i] or of_another == exercise.points:
             faults.append(f"{where}: the solution with other numbers is right here, too")

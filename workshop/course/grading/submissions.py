@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 CANVAS = re.compile(r"^(?P<name>[^_]+)_(?P<late>LATE_)?(?P<user>\d+)_(?P<file>\d+)_.*$")
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<user>\d+)_assignsubmission_file_?.*$")
@@ -57,6 +57,17 @@ class Submission:
 def readable(text: object) -> str:
     """Text that every file can hold: no lone surrogates, which the bytes of a file name that are no UTF-8 become."""
     return str(text).encode("utf-8", "replace").decode("utf-8")
+
+
+class Line(str):
+    """What is said of a file, and the chapter that it is of; nothing where it is of none, or may be of any."""
+
+    chapter: str
+
+    def __new__(cls, text: str, chapter: str = "") -> Self:
+        line = super().__new__(cls, readable(text))
+        line.chapter = chapter
+        return line
 
 
 def safe(student: str) -> str:
@@ -163,7 +174,7 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
         who = whose(moodle or file.stem, set(chapters))
         who["page"] = f"{moodle.rstrip('_')}_{chapter}" if moodle else file.stem
         if "name" not in who and is_nobodys_name(who["student"], chapters):
-            return f"names no student: call it STUDENT_{chapter}.ipynb; left out"
+            return Line(f"names no student: call it STUDENT_{chapter}.ipynb; left out", chapter)
     texts: dict[str, Any] = {key: readable(value) for key, value in who.items()}
     return Submission(file, chapter=chapter, **texts)
 
@@ -191,7 +202,7 @@ def gathered(
     understood: Callable[[Path], Submission | str],
     needed: str,
     given: Given | None = None,
-) -> tuple[list[Submission], list[str]]:
+) -> tuple[list[Submission], list[Line]]:
     """The submissions in a folder, one of each student and chapter, and a line on each path that is none.
 
     Args:
@@ -213,7 +224,7 @@ def gathered(
         if isinstance(submission, Submission):
             found.append(submission)
         else:
-            lines.append(readable(f"{path.relative_to(folder)}: {submission}"))
+            lines.append(Line(f"{path.relative_to(folder)}: {submission}", getattr(submission, "chapter", "")))
     found, twice = _latest(_spelled_alike(found), given or {})
     if not found:
         raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, needed]))
@@ -222,7 +233,7 @@ def gathered(
 
 def find(
     folder: Path, chapters: dict[str, list[str]], wanted: str = "", given: Given | None = None
-) -> tuple[list[Submission], list[str]]:
+) -> tuple[list[Submission], list[Line]]:
     """The notebooks below a folder, and a line on each file that is none.
 
     Args:
@@ -236,14 +247,15 @@ def find(
     return gathered(folder, files, lambda file: _submission(file, folder, chapters, wanted), __doc__ or "", given)
 
 
-def _remarks(found: list[Submission]) -> list[str]:
+def _remarks(found: list[Submission]) -> list[Line]:
     """What the names of files say that a mark does not: handed in late, or perhaps a second file of one student."""
-    lines = [f"{one.student}: {one.note}" for one in found if one.note]
-    students = {one.student for one in found if not one.name}
-    for student in sorted(students):
-        first = next((other for other in students if re.match(rf"{re.escape(other)}[_ -]", student)), "")
+    lines = [Line(f"{one.student}: {one.note}", one.chapter) for one in found if one.note]
+    students = {(one.student, one.chapter) for one in found if not one.name}
+    for student, chapter in sorted(students):
+        first = next((other for other, _ in students if re.match(rf"{re.escape(other)}[_ -]", student)), "")
         if first and not re.search(r"\d$", first):  # group 1 and group 1-2 are two
-            lines.append(f"{student}: also a file of {first}? Both are graded; rename one if they are the same student")
+            text = f"{student}: also a file of {first}? Both are graded; rename one if they are the same student"
+            lines.append(Line(text, chapter))
     return lines
 
 
@@ -277,7 +289,7 @@ def rank(file: Path, chapter: str, given: frozenset[str] = frozenset()) -> tuple
 WHY = ("is filled in", "has the assignment's name", "is newer", "has as old a date and a later name")
 
 
-def _latest(found: list[Submission], given: Given) -> tuple[list[Submission], list[str]]:
+def _latest(found: list[Submission], given: Given) -> tuple[list[Submission], list[Line]]:
     """One submission of each student and chapter: one that is filled in, with the assignment's name, or the newest."""
     newest: dict[tuple[str, str], tuple[Submission, Any]] = {}
     lines = []
@@ -287,6 +299,7 @@ def _latest(found: list[Submission], given: Given) -> tuple[list[Submission], li
         if key in newest:
             left, below = newest[key]
             why = next(words for words, a, b in zip(WHY, below, place, strict=True) if a != b)
-            lines.append(readable(f"{left.file.name}: {submission.file.name} of the same student {why}; left out"))
+            text = f"{left.file.name}: {submission.file.name} of the same student {why}; left out"
+            lines.append(Line(text, left.chapter))
         newest[key] = submission, place
     return sorted((one for one, _ in newest.values()), key=lambda one: (one.chapter, one.student)), lines
