@@ -9,8 +9,8 @@ import pytest
 from answers import LONG
 from IPython.core.interactiveshell import InteractiveShell
 
-from workshop.course import assignment_papers
-from workshop.course.assignment_notebook import CHECK, assignment
+from workshop.course import assignment_notebook, assignment_papers
+from workshop.course.assignment_notebook import assignment
 from workshop.course.exercise_context import bound, cells_before, needed_cells, plain_python, read
 from workshop.course.exercises import Exercise, bare_answer, exercises_of, split_check
 from workshop.course.make_assignments import chapters
@@ -223,7 +223,7 @@ def test_an_error_that_counts_for_the_student_is_said_in_the_hidden_check_too() 
 def test_a_check_after_a_cell_that_stopped_says_so_and_checks_at_the_second_run() -> None:
     """A starter that is still there would be read as an answer that was not given."""
     call = {"definitions": "def check(x):\n    return 'Right' if x else 'Put a number'", "call": "check(x)"}
-    source = CHECK.format(**call, passed="Right")
+    source = assignment_notebook.CHECK.format(**call, passed="Right")
     shell = InteractiveShell()
     for cell, words in (("x = 1", ""), ("x = None\ny = nump", "nump"), (source, "nump"), (source, "Put a number")):
         assert words in str(shell.run_cell(cell).error_in_exec or "")

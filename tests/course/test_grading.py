@@ -279,6 +279,8 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     assert empty.startswith("Not answered"), "the starter's {} under another comment"
     assert tried == "KeyError: …/x", "and no folder of this machine"
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
+    assert both.startswith("Put a number"), "what the check says, and last what comes first"
+    assert both.endswith("SyntaxError: line 2")
     assert newest == ["2.ipynb"] * 2, "dots above the folder hide nothing"
     assert re.match(r"Graded: Attention\.ipynb; not graded: scratch\.ipynb, 2", by_name), "it counts, and is named"
     assert done.returncode == 1

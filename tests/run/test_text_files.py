@@ -10,7 +10,7 @@ import pytest
 import torch
 from command_line import two_files, written
 
-from transformer_lib.data.text_files import TextPairs, file_lines, read_numbers
+from transformer_lib.data.text_files import TextPairs, file_lines, read_numbers, read_tensor
 
 PAIRS = [("un chien", "pes"), ("deux chiens", "dva psi"), ("été", "léto")]
 
@@ -220,3 +220,27 @@ def test_what_was_asked_for_is_said_with_the_reason(answer: Any, count: int, rea
 def test_what_holds_no_numbers_in_order_is_an_error(answer: Any) -> None:
     with pytest.raises(ValueError, match="no number"):
         read_numbers(answer)
+
+
+def test_a_tensor_is_read_from_rows_of_any_kind_and_its_gradient_stays():
+    one = torch.tensor([1.0, 2.0], requires_grad=True)
+    for answer in ([one, [3, 4]], ((1.0, 2), np.array([3.0, 4])), [[one[0], 2.0], one + 2], iter([one, one + 2])):
+        assert read_tensor(answer).tolist() == [[1, 2], [3, 4]]
+    assert read_tensor([one, one]).requires_grad
+    assert [read_tensor(answer).shape for answer in ([], [[], []], 1.5)] == [(0,), (2, 0), ()]
+
+
+@pytest.mark.parametrize(
+    ("answer", "word"),
+    [
+        ([torch.ones(2), torch.ones(3)], r"\(2,\), \(3,\)"),
+        ([[1, 2], 3], r"\(2,\), \(\)"),
+        ("abc", "'abc'"),
+        ([1, None], "None"),
+        ({1: 2}, "{1: 2}"),
+        (print, "print"),
+    ],
+)
+def test_what_is_no_tensor_is_named(answer, word):
+    with pytest.raises(ValueError, match=word):
+        read_tensor(answer)

@@ -200,14 +200,10 @@ def written_out(
     the_course: Course,
     by_chapter: dict[str, list[Submission]],
     lines: list[Line],
-    left_out: dict[Path, str],
+    left_out: dict[Path, str],  # with the chapter that a file names
     students: dict[str, str] | None,
 ) -> dict[str, list[Marks]]:
-    """Write the tables, the reports and the archives; on the screen, of whom there is no notebook.
-
-    Args:
-        left_out: file → the chapter that it names, or nothing.
-    """
+    """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
     marks = {}
     for name, found in by_chapter.items():
         files = [path for path, chapter in left_out.items() if chapter in {"", name}]

@@ -110,12 +110,11 @@ def _outcome(cell: Any, stopped: str, is_empty: bool) -> str:
     printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
     for output in reversed(cell.outputs):  # of a stopped cell the last error says why
         if output.output_type == "error":
-            ended = f"Your cell ended with {stopped}" if stopped else ""
             if output.ename == "NameError" and stopped:
-                return ended
+                return f"Your cell ended with {stopped}"
             last = output.evalue if output.ename == "AssertionError" else f"{output.ename}: {output.evalue}"
             before = "" if not printed.startswith("This came up") else printed.split("\n")[0] + " "
-            return f"{before}{last} But first: {ended}" if stopped else before + last
+            return before + last + f" But first: your cell ended with {stopped}" * bool(stopped)
     lines = printed.strip().split("\n")
     return lines[-1] if lines else ""
 
