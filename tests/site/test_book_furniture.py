@@ -205,16 +205,18 @@ def test_a_passage_in_a_fold_has_a_place_of_its_own() -> None:
     folds[0] += nodes.hint("", nodes.paragraph("", "inner"), classes=["dropdown"])
     for kind, fold in zip(("fold", "code", "box"), folds, strict=True):
         fold.append(nodes.paragraph("", kind))
+    folds[0] += nodes.raw("", "<b>a map</b>", format="html")
     box += nodes.paragraph("", "named", ids=["mine"])
     tree = document(section)
     book_search.name_folded(None, tree, "")  # type: ignore[arg-type]
     assert book_search.passages(tree) == [
         ("loss", "open"),
-        ("folded-0", "inner"),
-        ("folded-1", "fold"),
-        ("folded-2", "code"),
-        ("folded-3", "box"),
+        ("folded-2", "inner"),
+        ("folded-3", "fold"),
+        ("folded-4", "code"),
+        ("folded-6", "box"),
         ("mine", "named"),
+        ("folded-0", "a map"),
     ]
 
 

@@ -87,26 +87,34 @@ def texts(node: nodes.Node) -> Iterator[str]:
         yield from node.astext().splitlines()
 
 
+def is_box(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Element) and "dropdown" in node["classes"]
+
+
 def is_fold(node: nodes.Node) -> bool:
     """Whether a page shows one line for a part until a reader opens it."""
-    is_box = isinstance(node, nodes.Element) and "dropdown" in node["classes"]
-    return is_box or isinstance(node, fold | HideCodeCellNode)
+    return is_box(node) or isinstance(node, fold | HideCodeCellNode)
+
+
+def has_place(node: nodes.Node) -> bool:
+    """Whether the page writes the name of a place in a fold: the code of a cell and HTML have none of their own."""
+    return is_box(node) or isinstance(node, PROSE | fold)
 
 
 def name_folded(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
-    """Give each passage in a fold a place of its own: a page opens the folds around the place that a link leads to."""
-    folded = (one for fold in doctree.findall(is_fold) for one in fold.findall(lambda node: isinstance(node, PROSE)))
+    """Name the places in folds: a page opens the folds around the place that a link leads to."""
+    folded = (one for part in doctree.findall(is_fold) for one in part.findall(has_place))
     for number, one in enumerate(dict.fromkeys(folded)):  # folds lie in folds
         one["ids"] = one["ids"] or [f"folded-{number}"]  # type: ignore[index]
 
 
 def place_of(node: nodes.Node) -> str:
-    """The last place before a passage that has a name of its own, or its own."""
+    """The last place that has a name, before a passage or its own."""
     while node is not None:
         if isinstance(node, nodes.definition):
             node = node.parent[0]
-        if isinstance(node, PROSE | nodes.term | nodes.section) and node["ids"]:
-            return node["ids"][0]
+        if (has_place(node) or isinstance(node, nodes.term | nodes.section)) and node["ids"]:  # type: ignore[index]
+            return node["ids"][0]  # type: ignore[index]
         node = node.parent
     return ""
 
