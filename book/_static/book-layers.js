@@ -29,20 +29,10 @@ function showLayers() {
   for (const fold of document.querySelectorAll(FOLDS)) fold.open = all || (fold.matches(".code") && !phone.matches);
 }
 
-/* A link may lead into a fold. */
-function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const folds = [];
-  for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) folds.push(fold);
-  for (const fold of folds) fold.open = true;
-  if (folds.length) target.scrollIntoView();
-}
-
 layersSwitch.checked = layersChosen();
 showLayers();
 layersSwitch.closest(".layers").hidden = false;
 document.documentElement.classList.add("layered");
-openTarget();
 layersSwitch.addEventListener("change", () => {
   const before = layersSwitch.getBoundingClientRect().top;
   showLayers();
@@ -50,7 +40,6 @@ layersSwitch.addEventListener("change", () => {
   window.scrollBy(0, layersSwitch.getBoundingClientRect().top - before);
 });
 phone.addEventListener("change", showLayers);
-window.addEventListener("hashchange", openTarget);
 
 /* Paper shows argument, code and evidence. */
 let closedForScreen = [];

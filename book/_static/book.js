@@ -108,6 +108,20 @@ for (const bar of ["primary", "secondary"]) {
   if (bar === "primary") wired?.addEventListener("click", () => setTimeout(showCurrent)); // when the theme has opened it
 }
 
+/* A link may lead into folds, as the search's do: they open. */
+const CLOSED = "details:not([open]), .toggle-hidden";
+
+function openTarget() {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const folds = [];
+  for (let fold = target?.closest(CLOSED); fold; fold = fold.parentElement.closest(CLOSED)) folds.push(fold);
+  for (const fold of folds) fold.matches("details") ? (fold.open = true) : fold.querySelector(".toggle-button").click();
+  if (folds.length) target.scrollIntoView();
+}
+
+document.addEventListener("DOMContentLoaded", openTarget); // the theme closes its folds at this event, before
+addEventListener("hashchange", openTarget);
+
 /* In the list of chapters, the one that is open is in sight: the theme keeps the list where the page before had it. */
 function showCurrent() {
   const here = document.querySelector(".bd-docs-nav li.active:not(:has(li.active)) > a");

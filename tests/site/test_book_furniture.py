@@ -12,6 +12,7 @@ import pytest
 from doctrees import document
 from docutils import nodes
 from docutils.core import publish_from_doctree
+from myst_nb.sphinx_ import HideCodeCellNode
 from PIL import Image
 
 from workshop.site import (
@@ -21,6 +22,7 @@ from workshop.site import (
     book_folds,
     book_head,
     book_languages,
+    book_layers,
     book_outputs,
     book_search,
     book_weight,
@@ -192,6 +194,29 @@ def test_the_passages_of_a_page_are_its_prose_then_html_then_code_each_with_its_
         ("", "asked"),
         ("", "here"),
         ("code", "print(x)"),
+    ]
+
+
+def test_a_passage_in_a_fold_has_a_place_of_its_own() -> None:
+    """In each kind of fold: a box, what book_layers folds, the code of a cell, a box in one of these."""
+    box = nodes.admonition("", classes=["dropdown"])
+    folds = [book_layers.fold(words="How we know"), HideCodeCellNode(), box]
+    section = nodes.section("", nodes.paragraph("", "open"), *folds, ids=["loss"])
+    folds[0] += nodes.hint("", nodes.paragraph("", "inner"), classes=["dropdown"])
+    for kind, fold in zip(("fold", "code", "box"), folds, strict=True):
+        fold.append(nodes.paragraph("", kind))
+    folds[0] += nodes.raw("", "<b>a map</b>", format="html")
+    box += nodes.paragraph("", "named", ids=["mine"])
+    tree = document(section)
+    book_search.name_folded(None, tree, "")  # type: ignore[arg-type]
+    assert book_search.passages(tree) == [
+        ("loss", "open"),
+        ("folded-2", "inner"),
+        ("folded-3", "fold"),
+        ("folded-4", "code"),
+        ("folded-6", "box"),
+        ("mine", "named"),
+        ("folded-0", "a map"),
     ]
 
 

@@ -110,6 +110,23 @@ def test_a_result_leads_to_what_it_shows(
     assert page.locator(":target").count() == 1
 
 
+@pytest.mark.parametrize(("query", "name"), [("softmax", "twenty_minutes"), ("Kendall", "attention_maps")])
+def test_a_result_in_a_fold_opens_it(page: Page, origins: dict[str, str], query: str, name: str) -> None:
+    """A box of the theme, and evidence."""
+    files = found(page, origins["http"], query)
+    item = page.locator("#search-results li").nth(files.index(name))
+    item.scroll_into_view_if_needed()
+    item.locator(".highlighted").first.wait_for()
+    item.locator("a").click()
+    page.wait_for_load_state()
+    passage = page.locator(":target")
+    passage.wait_for()
+    assert query.lower() in passage.inner_text().lower()
+    box = passage.bounding_box()
+    assert box is not None
+    assert 0 < box["y"] < 450
+
+
 def test_where_nothing_is_found_the_page_speaks_of_no_categories(page: Page, origins: dict[str, str]) -> None:
     page.goto(f"{origins['http']}search.html?q=rhinoceros")
     status = page.locator(".search-summary")

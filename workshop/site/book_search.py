@@ -12,15 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
 from workshop.site.book_head import plain_text
+from workshop.site.book_layers import fold
 from workshop.site.myst_blocks import spans
 from workshop.site.plain_markdown import DEFINITION, whole_book
 
 GLOSSARY = "glossary"
 FOLDER = "_static/search"
+PROSE = nodes.paragraph | nodes.caption | nodes.literal_block
 Word = tuple[str, str, str]  # a word of the glossary, its place on a page, "main" where that page is the main one
 Passage = tuple[str, str]  # the place on the page, its text
 
@@ -84,13 +87,34 @@ def texts(node: nodes.Node) -> Iterator[str]:
         yield from node.astext().splitlines()
 
 
+def is_box(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.Element) and "dropdown" in node["classes"]
+
+
+def is_fold(node: nodes.Node) -> bool:
+    """Whether a page shows one line for a part until a reader opens it."""
+    return is_box(node) or isinstance(node, fold | HideCodeCellNode)
+
+
+def has_place(node: nodes.Node) -> bool:
+    """Whether the page writes the name of a place in a fold: the code of a cell and HTML have none of their own."""
+    return is_box(node) or isinstance(node, PROSE | fold)
+
+
+def name_folded(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
+    """Name the places in folds: a page opens the folds around the place that a link leads to."""
+    folded = (one for part in doctree.findall(is_fold) for one in part.findall(has_place))
+    for number, one in enumerate(dict.fromkeys(folded)):  # folds lie in folds
+        one["ids"] = one["ids"] or [f"folded-{number}"]  # type: ignore[index]
+
+
 def place_of(node: nodes.Node) -> str:
-    """The last place before a passage that has a name of its own."""
+    """The last place that has a name, before a passage or its own."""
     while node is not None:
         if isinstance(node, nodes.definition):
             node = node.parent[0]
-        if isinstance(node, nodes.term | nodes.section) and node["ids"]:
-            return node["ids"][0]
+        if (has_place(node) or isinstance(node, nodes.term | nodes.section)) and node["ids"]:  # type: ignore[index]
+            return node["ids"][0]  # type: ignore[index]
         node = node.parent
     return ""
 
@@ -105,7 +129,7 @@ def rank(node: nodes.Node) -> int:
 
 def passages(doctree: nodes.document) -> list[Passage]:
     """The prose of a page with the place of each passage, and of all else what has a new word."""
-    kinds = nodes.paragraph | nodes.caption | nodes.raw | nodes.literal_block
+    kinds = PROSE | nodes.raw
     found, known = [], set()
     for node in sorted(doctree.findall(lambda node: isinstance(node, kinds)), key=rank):
         for text in texts(node):
@@ -129,4 +153,5 @@ def write_passages(app: Sphinx, page: str, _template: str, _context: dict[str, A
 
 def setup(app: Sphinx) -> None:
     app.connect("doctree-read", add_entries)
+    app.connect("doctree-resolved", name_folded, priority=900)  # when all folds have been made
     app.connect("html-page-context", write_passages)

@@ -35,7 +35,7 @@ globalThis.LiveTranslator ??= {};
   /** The last token of each candidate, and the number of the one above it that it goes on from, unless that is its own. */
   function beamRow(beams, i, best, written) {
     const cells = beams.map(({ tokens, parent, total }, place) => {
-      const from = i && parent !== place ? ` after ${parent + 1}` : "";
+      const from = i && parent !== place ? ` after\u00a0${parent + 1}` : "";
       const isBest = tokens.every((id, at) => id === best[at]);
       const token = element(isBest ? "mark" : "b", { textContent: written(tokens.at(-1)) });
       return element("td", {}, token, ` ${logarithm(total)}${from}`);
