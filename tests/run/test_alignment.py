@@ -126,8 +126,9 @@ def test_words_of_numbers_are_aligned_with_their_translations(numbers):
     """Ninety-eight of a hundred when this was written, of words that have one right partner each."""
     partners = dict(zip(GERMAN, "one two three five six ninety hundred thousand".split(), strict=True))
     right, all_words = 0, 0
-    for sentence, _ in load_pairs("number_words", "test", "en", "de")[:30]:
-        words, german = sentence.split(), numbers.translate([sentence])[0].split()
+    sentences = [sentence for sentence, _ in load_pairs("number_words", "test", "en", "de")[:30]]
+    for sentence, translation in zip(sentences, numbers.translate(sentences), strict=True):
+        words, german = sentence.split(), translation.split()
         looked = [(words[i], german[j]) for i, j in numbers.attention(sentence).alignment if german[j] in partners]
         right += sum(partners[target] == source for source, target in looked)
         all_words += len(looked)

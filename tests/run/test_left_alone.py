@@ -1,4 +1,7 @@
-"""Nothing that reads a translator changes it: neither its weights, nor what else of it and of the process stays."""
+"""Nothing that reads a translator changes it: neither its weights, nor what else of it and of the process stays.
+
+The exporters of graphs take seconds: test_export.py asks it of those that it makes.
+"""
 
 import logging
 import numbers
@@ -13,8 +16,6 @@ from transformer_lib.data import token_batches
 from transformer_lib.evaluation import perplexity
 from transformer_lib.interop import to_marian
 from transformer_run.export import Engine, export_ctranslate2, export_marian
-from transformer_run.export.onnx import export_onnx
-from transformer_run.export.page import export_page
 from transformer_run.quantization import dequantize, quantize
 
 CONFIGS = {
@@ -51,8 +52,6 @@ READERS = {
     "heads removed": removed,
     "attention recorded": recorded,
 }
-EXPORTERS = {"onnx": export_onnx, "page": lambda t, folder: export_page(t, folder / "out.page", sentences=LINES)}
-SLOW = [pytest.param(reader, marks=pytest.mark.slow, id=name) for name, reader in EXPORTERS.items()]
 
 
 def kept(translator):
@@ -87,9 +86,9 @@ def assert_left_alone(translator, reader, folder):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("reader", [*(pytest.param(reader, id=name) for name, reader in READERS.items()), *SLOW])
+@pytest.mark.parametrize("reader", READERS)
 def test_a_reader_leaves_a_translator_as_it_was(reader, config, tmp_path):
-    assert_left_alone(random_translator(**CONFIGS[config]), reader, tmp_path)
+    assert_left_alone(random_translator(**CONFIGS[config]), READERS[reader], tmp_path)
 
 
 @pytest.mark.parametrize("config", ["tied", "untied"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from browser import axe_findings, thinned, visited
+from browser import LAID_OUT, TRANSITIONS, axe_findings, thinned, visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib import Transformer
@@ -30,6 +30,7 @@ def begun(page: Page) -> None:
     page.focus(".live-load button")
     page.keyboard.press("Enter")
     page.wait_for_function(f"document.querySelector('.live-figures').textContent && {STEP} >= 2")
+    assert page.evaluate("document.activeElement.className").endswith("live-go")
 
 
 def paused(page: Page) -> int:
@@ -115,50 +116,31 @@ def test_the_weights_are_drawn_as_the_librarys_and_from_the_seed(loaded: Page) -
             assert ours.abs().max().item() == pytest.approx(theirs.abs().max().item(), rel=0.02), name
 
 
-def test_it_goes_and_stops_and_starts_again_by_keyboard(context: BrowserContext, origins: dict[str, str]) -> None:
-    with visited(context, origins["http"], "training") as page:
-        begun(page)
-        assert page.evaluate("document.activeElement.className").endswith("live-go")
-        stopped_at = paused(page)
-        page.wait_for_timeout(500)
-        assert page.evaluate(STEP) == stopped_at
+def test_it_goes_and_stops_and_starts_again_by_keyboard(bench: Page) -> None:
+    stopped_at = bench.evaluate(STEP)
+    bench.wait_for_timeout(500)
+    assert bench.evaluate(STEP) == stopped_at
 
-        page.focus(".live-step")
-        page.keyboard.press("Enter")
-        page.wait_for_function(f"{STEP} === {stopped_at + 1}")
+    bench.focus(".live-step")
+    bench.keyboard.press("Enter")
+    bench.wait_for_function(f"{STEP} === {stopped_at + 1}")
 
-        page.focus(".live-again")
-        page.keyboard.press("Enter")
-        page.wait_for_function(f"{STEP} === 0")
-        assert page.locator(".live-cross table").count() == 0, "nobody has looked at anything yet"
-        losses = []
-        for button in (None, ".live-again", ".live-seed"):
-            if button:
-                page.click(button)
-                page.wait_for_function(f"{STEP} === 0")
-            page.click(".live-step")
-            page.wait_for_function(f"{STEP} === 1")
-            losses.append(page.evaluate(LOSSES))
-        assert losses[0] == losses[1] != losses[2]
-        assert page.locator(".live-losses polyline").count() == 1
-        assert page.locator(".live-scores polyline").count() == 2  # learned and withheld
-        assert page.locator(".live-withheld").count() == 10
-
-
-def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(context: BrowserContext, origins: dict[str, str]) -> None:
-    turn = """hidden => {
-        Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
-        document.dispatchEvent(new Event('visibilitychange'));
-    }"""
-    with visited(context, origins["http"], "index") as page:
-        begun(page)
-        page.evaluate(turn, True)
-        page.wait_for_function("/was hidden/.test(document.querySelector('.live-status').textContent)")
-        stopped_at = page.evaluate(STEP)
-        page.wait_for_timeout(500)
-        assert page.evaluate(STEP) == stopped_at
-        page.evaluate(turn, False)
-        page.wait_for_function(f"{STEP} > {stopped_at}")
+    bench.focus(".live-again")
+    bench.keyboard.press("Enter")
+    bench.wait_for_function(f"{STEP} === 0")
+    assert bench.locator(".live-cross table").count() == 0, "nobody has looked at anything yet"
+    losses = []
+    for button in (None, ".live-again", ".live-seed"):
+        if button:
+            bench.click(button)
+            bench.wait_for_function(f"{STEP} === 0")
+        bench.click(".live-step")
+        bench.wait_for_function(f"{STEP} === 1")
+        losses.append(bench.evaluate(LOSSES))
+    assert losses[0] == losses[1] != losses[2]
+    assert bench.locator(".live-losses polyline").count() == 1
+    assert bench.locator(".live-scores polyline").count() == 2  # learned and withheld
+    assert bench.locator(".live-withheld").count() == 10
 
 
 PLACES = """() => {
@@ -169,25 +151,56 @@ PLACES = """() => {
 MAPS = "[...document.querySelectorAll('.live-cross table')].map((map) => Math.round(map.getBoundingClientRect().left))"
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_on_the_first_pages_words_are_plain_and_nothing_moves(
-    context: BrowserContext, origins: dict[str, str], width: int
-) -> None:
+@pytest.fixture(scope="module")
+def front(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    """The first page, training."""
     with visited(context, origins["http"], "index") as page:
-        page.set_viewport_size({"width": width, "height": 844})
         begun(page)
-        places, maps = page.evaluate(PLACES), page.evaluate(MAPS)
-        page.wait_for_function("/after 250 steps/.test(document.querySelector('.live-status').textContent)")
-        assert page.evaluate(PLACES) == places
-        assert len(maps) == 2
-        assert page.evaluate(MAPS) == pytest.approx(maps, abs=4)
-        words = page.inner_text("#live-training")
-        assert "Head 2" in words
-        assert [word for word in ("seed", "nats", "rate", "<", "Head 0") if word in words.split("Maps for")[0]] == []
-        assert "<" not in words
-        page.click(".live-again")
-        page.wait_for_function(f"{STEP} === 0")
-        assert page.evaluate(PLACES) == places
+        yield page
+
+
+def at_each_width(page: Page, place: str) -> list[Any]:
+    """Where something stands on a phone and on a wide screen."""
+    found = []
+    for width in (390, 1280):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.evaluate(LAID_OUT)
+        page.evaluate(TRANSITIONS)
+        found.append(page.evaluate(place))
+    return found
+
+
+def test_on_the_first_pages_words_are_plain_and_nothing_moves(front: Page) -> None:
+    places, maps = at_each_width(front, PLACES), at_each_width(front, MAPS)
+    front.wait_for_function("/after 250 steps/.test(document.querySelector('.live-status').textContent)")
+    assert at_each_width(front, PLACES) == places
+    assert [len(two) for two in maps] == [2, 2]
+    assert at_each_width(front, MAPS) == [pytest.approx(two, abs=4) for two in maps]
+    words = front.inner_text("#live-training")
+    assert "Head 2" in words
+    assert [word for word in ("seed", "nats", "rate", "<", "Head 0") if word in words.split("Maps for")[0]] == []
+    assert "<" not in words
+    front.click(".live-again")
+    front.wait_for_function(f"{STEP} === 0")
+    assert at_each_width(front, PLACES) == places
+
+
+def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(front: Page) -> None:
+    turn = """hidden => {
+        Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    front.click(".live-again")
+    front.wait_for_function(f"{STEP} === 0")
+    front.click(".live-go")
+    front.wait_for_function(f"{STEP} > 0")
+    front.evaluate(turn, True)
+    front.wait_for_function("/was hidden/.test(document.querySelector('.live-status').textContent)")
+    stopped_at = front.evaluate(STEP)
+    front.wait_for_timeout(500)
+    assert front.evaluate(STEP) == stopped_at
+    front.evaluate(turn, False)
+    front.wait_for_function(f"{STEP} > {stopped_at}")
 
 
 @pytest.mark.parametrize(
