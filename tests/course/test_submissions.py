@@ -308,7 +308,9 @@ def test_answers_come_from_the_student_and_all_else_from_the_assignment(tmp_path
     mine.cells[3].source = "assert True"
     mine.cells[4].source = "Because."
     mine.cells.insert(3, new_code_cell("f(3)", id="own"))
+    mine.metadata = {"kernelspec": {"name": "julia-1.9", "display_name": "Julia", "language": "julia"}}
     rebuilt, notes = rebuild(assignment(), submitted(tmp_path, mine))
+    assert rebuilt.metadata == assignment().metadata
     assert sources(rebuilt) == [
         "# Exercises",
         "import math",

@@ -56,12 +56,6 @@ def untouched(release: Notebook, _right: dict[str, str]) -> Notebook:
     return release
 
 
-def surrogates(release: Notebook, right: dict[str, str]) -> Notebook:
-    """Half of a letter in the source and in what it prints, which TOML cannot hold."""
-    source = "predicted_weights = [0.2] * 5\nword = '\ud800'\nprint('\\ud800')"
-    return answered(release, {**right, "ex-attention-predict": source})
-
-
 def writes_scripts(release: Notebook, right: dict[str, str]) -> Notebook:
     shown = "from IPython.display import HTML, display\ndisplay(HTML('<script>document.title = 1</script>'))\n"
     shown += "display({'image/png': '\"><script>1</script>', 'text/plain': '<script>1</script>'}, raw=True)\n"
@@ -82,15 +76,6 @@ def many_cells(release: Notebook, right: dict[str, str]) -> Notebook:
     own = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": 1, "source": "1 + 1"}
     notebook["cells"] += [own] * 4000
     notebook["cells"] += [{"cell_type": "markdown", "metadata": {}, "source": "My *note*."}] * 3000
-    return notebook
-
-
-def wrong_kernel(release: Notebook, right: dict[str, str]) -> Notebook:
-    notebook = answered(release, right)
-    notebook["metadata"] |= {
-        "kernelspec": {"name": "julia-1.9", "display_name": "Julia", "language": "julia"},
-        "language_info": {"name": "julia"},
-    }
     return notebook
 
 

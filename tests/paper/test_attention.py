@@ -92,12 +92,3 @@ def test_a_mask_of_the_wrong_kind_is_refused(mask, message):
     query, key, value = random_inputs(dtype=torch.float32)
     with pytest.raises(ValueError, match=message):
         scaled_dot_product_attention(query, key, value, mask)
-
-
-SIZES = ["d_query", "d_key", "d_hidden"]
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_sizes_below_one_are_refused(name):
-    with pytest.raises(ValueError, match=name):
-        AdditiveAttention(**dict.fromkeys(SIZES, 4) | {name: 0})

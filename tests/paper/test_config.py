@@ -3,7 +3,19 @@ from dataclasses import FrozenInstanceError, fields, replace
 import numpy as np
 import pytest
 
-from transformer_lib import BASE, BIG, TABLE_3, TrainingConfig, TransformerConfig
+from transformer_lib import (
+    BASE,
+    BIG,
+    TABLE_3,
+    FeedForward,
+    MultiHeadAttention,
+    TrainingConfig,
+    TransformerConfig,
+    causal_mask,
+    learning_rate,
+    sinusoids,
+)
+from transformer_lib.attention import AdditiveAttention
 from transformer_lib.config import config_from_dict
 from transformer_lib.data import make_batch
 from transformer_lib.decoding import Hypothesis
@@ -30,7 +42,14 @@ BAD = {
         "seed": ["a", True, -1, 2**32],
         **{"max_grad_norm": [0]},
     },
+    MultiHeadAttention: {name: [0] for name in ("d_model", "num_heads", "d_k", "d_v")},
+    AdditiveAttention: {name: [0] for name in ("d_query", "d_key", "d_hidden")},
+    FeedForward: {"d_model": [0], "d_ff": [-1], "activation": ["swish"]},
+    causal_mask: {"length": [0]},
+    sinusoids: {"length": [0], "d_model": [7], "base": [1.0]},
+    learning_rate: {"step_num": [0], "d_model": [0], "warmup_steps": [0]},
 }
+FINE = {TransformerConfig: {"vocabulary_size": 100}, TrainingConfig: {}, FeedForward: {"d_model": 4, "d_ff": 4}}
 
 
 @pytest.mark.parametrize(
@@ -39,17 +58,24 @@ BAD = {
 )
 @pytest.mark.usefixtures("unchecked")
 def test_a_bad_setting_is_named(kind, name, value):
-    fine = {"vocabulary_size": 100} if kind is TransformerConfig else {}
-    assert kind(**fine)
+    fine = FINE.get(kind, dict.fromkeys(BAD[kind], 4))
+    kind(**fine)  # is fine
     with pytest.raises(ValueError, match=name):
         kind(**fine | {name: value})
 
 
-def test_an_unknown_key_is_named_with_the_nearest_known_one():
-    with pytest.raises(ValueError, match="num_heads"):
-        config_from_dict(TransformerConfig, {"vocabulary_size": 10, "num_head": 4})
-    with pytest.raises(ValueError, match="num_steps"):
-        config_from_dict(TrainingConfig, {"xyz": 1})
+@pytest.mark.parametrize(
+    ("kind", "key", "ours"),
+    [
+        (TransformerConfig, "num_head", "num_heads"),  # the nearest
+        (TransformerConfig, "dropout", "p_drop"),  # of other toolkits
+        (TrainingConfig, "epochs", "num_steps"),
+        (TrainingConfig, "xyz", "num_steps"),  # among all
+    ],
+)
+def test_an_unknown_key_leads_to_a_known_one(kind, key, ours):
+    with pytest.raises(ValueError, match=ours):
+        config_from_dict(kind, {key: 1})
 
 
 @pytest.mark.parametrize(

@@ -128,12 +128,6 @@ def test_log_probabilities_of_a_half_precision_model_add_up_in_float32():
     assert any(total != torch.tensor(total, dtype=torch.bfloat16).item() for total in totals)
 
 
-def test_the_length_penalty_is_one_at_length_one():
-    assert length_penalty(1, 0.6) == 1.0
-    assert length_penalty(7, 0.6) == pytest.approx(2**0.6)
-    assert length_penalty(20, 0.0) == 1.0
-
-
 def test_by_length_a_hypothesis_scores_its_mean_log_probability():
     assert length_penalty(7, "length") == 7
     m = likely_to_end(model())

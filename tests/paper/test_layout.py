@@ -2,8 +2,6 @@
 
 import ast
 import re
-import subprocess
-import sys
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -127,13 +125,6 @@ def test_nothing_of_the_packages_imports_the_loops_that_judge_them():
 def test_the_packages_stay_small(package):
     lines = sum(len(path.read_text("utf-8").splitlines()) for path in package.rglob("*.py"))
     assert lines <= MOST_LINES[package]
-
-
-def test_the_paper_loads_neither_an_engine_nor_a_command_line():
-    code = "import sys, transformer_lib; print(*sorted({name.split('.')[0] for name in sys.modules}))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "transformer_lib" in loaded
-    assert not {"transformer_run", "ctranslate2", "onnx", "transformers"} & {*loaded}
 
 
 def test_a_chapter_has_one_name_in_four_places():

@@ -13,10 +13,3 @@ def test_equation_3_is_a_line_and_then_an_inverse_root(d_model, warmup_steps):
         expected = reference.learning_rate(step_num, d_model, warmup_steps)
         rate = learning_rate(step_num, d_model, warmup_steps)
         assert rate == pytest.approx(expected, rel=1e-12)
-
-
-@pytest.mark.paper("eq-3")
-def test_equation_3_starts_at_step_1():
-    for given, named in (((0, 512), "step_num"), ((1, 512, 0), "warmup_steps")):
-        with pytest.raises(ValueError, match=named):
-            learning_rate(*given)

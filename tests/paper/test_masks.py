@@ -23,8 +23,3 @@ def test_padding_mask_is_true_at_real_tokens_and_broadcasts():
 
 def test_a_mask_is_made_on_the_device_asked_for():
     assert causal_mask(3, torch.device("meta")).device.type == "meta"
-
-
-def test_a_length_below_one_is_refused():
-    with pytest.raises(ValueError, match="length"):
-        causal_mask(0)

@@ -87,15 +87,6 @@ def test_as_many_values_as_keys_are_asked_for():
         attention.keys_and_values(torch.zeros(1, 3, 8), torch.zeros(1, 4, 8))
 
 
-SIZES = ["d_model", "num_heads", "d_k", "d_v"]
-
-
-@pytest.mark.parametrize("name", SIZES)
-def test_sizes_below_one_are_refused(name):
-    with pytest.raises(ValueError, match=name):
-        MultiHeadAttention(**dict.fromkeys(SIZES, 4) | {name: 0})
-
-
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("shape", "dtype"), [((3, 5), torch.float32), ((5, 3), torch.bool), ((2, 1, 3, 5), torch.bool)]

@@ -95,16 +95,3 @@ def test_learned_positions_end_where_the_table_ends():
     assert layer(torch.zeros(1, 5, D_MODEL)).shape == (5, D_MODEL)
     with pytest.raises(ValueError, match="max_positions"):
         layer(torch.zeros(1, 6, D_MODEL))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((4, 7), "d_model"),
-        ((0, 8), "length"),
-        ((4, 8, 1.0), "base"),
-    ],
-)
-def test_bad_sizes_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        sinusoids(*arguments)

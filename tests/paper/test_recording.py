@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import tiny_models
 import torch
-from tiny_models import ATTENTIONS
+from tiny_models import ATTENTIONS, Around
 from torch import nn
 
 from transformer_lib import MultiHeadAttention, greedy_decode, record_attention
@@ -25,17 +25,6 @@ def recorded(m):
     with record_attention(m) as weights:
         m(SOURCE, TARGET_INPUT)
     return weights
-
-
-class Around(nn.Module):
-    """A module around an attention that changes nothing."""
-
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
-
-    def forward(self, *given):
-        return self.inner(*given)
 
 
 def test_wrapped_attentions_keep_their_keys():

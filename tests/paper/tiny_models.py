@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from torch import nn
 
 from transformer_lib import Transformer, TransformerConfig
 
@@ -27,6 +28,17 @@ def model(**changes):
     for p in m.parameters():
         p.data += 0.5 * torch.randn_like(p)
     return m
+
+
+class Around(nn.Module):
+    """A module around an attention, whose output it gives so many times."""
+
+    def __init__(self, inner, factor=1):
+        super().__init__()
+        self.inner, self.factor = inner, factor
+
+    def forward(self, *given):
+        return self.factor * self.inner(*given)
 
 
 def random_mask(*shape):

@@ -1,7 +1,6 @@
 """What several tests of the runs share."""
 
 import io
-from types import SimpleNamespace
 
 import pytest
 from command_line import run, two_files
@@ -14,8 +13,7 @@ def stdin(monkeypatch):
     """A function that makes these bytes the standard input, which is no terminal."""
 
     def given(content):
-        buffer = io.BufferedReader(io.BytesIO(content))  # as a pipe has it
-        monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=buffer, isatty=lambda: False))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))  # as a pipe has it
 
     return given
 

@@ -17,12 +17,18 @@ def words(size, **settings):
 
 
 @torch.no_grad()
+def randomise(module):
+    """Gains and biases too: at 1 and 0 a mistake would not show. Matrices keep the size of what they multiply."""
+    for name, parameter in module.named_parameters():
+        if "embed_positions" not in name:  # Marian's table
+            centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
+            parameter.normal_(centre, 0.3 if parameter.dim() == 1 else parameter.size(-1) ** -0.5)
+
+
 def random_translator(**config):
-    """A translator of words whose gains and biases are random, too: at 1 and 0 a mistake would not show."""
+    """A translator of words whose weights are all random."""
     model = Transformer(TransformerConfig(vocabulary_size=19, p_drop=0.0, **config)).eval()
-    for name, parameter in model.named_parameters():
-        centre = 1.0 if "norm" in name and name.endswith("weight") else 0.0
-        parameter.normal_(centre, 0.3 if parameter.dim() == 1 else parameter.size(-1) ** -0.5)
+    randomise(model)
     target = words(19)
     source = words(config["source_vocabulary_size"]) if config.get("source_vocabulary_size") else target
     return Translator(model, source, target, "de", "en")

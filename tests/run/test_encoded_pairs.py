@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from transformer_lib import TrainingConfig, TransformerConfig
-from transformer_lib.data import batches, token_batches
+from transformer_lib.data import batches
 from transformer_lib.training import epochs
 from transformer_run.preparation import EncodedPairs
 
@@ -33,14 +33,6 @@ def test_an_id_takes_as_few_bytes_as_the_vocabulary_allows(tmp_path, size, bytes
     pairs = [([size - 1], [0, size - 1])]
     assert list(EncodedPairs.write(tmp_path, pairs, size)) == pairs
     assert np.load(tmp_path / "target_ids.npy").nbytes == 2 * bytes_per_id
-
-
-@pytest.mark.paper("batching")
-def test_pairs_on_the_disk_give_the_batches_of_pairs_in_memory(tmp_path):
-    found = EncodedPairs.write(tmp_path, PAIRS, 500)
-    for seed in (0, 5):
-        both = [[ids_of(b) for b in token_batches(p, 60, seed)] for p in (PAIRS, found)]
-        assert both[0] == both[1]
 
 
 class Watched(EncodedPairs):

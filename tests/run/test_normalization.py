@@ -68,12 +68,6 @@ def test_a_translator_reads_a_sentence_with_invisible_marks_as_the_sentence(name
         assert encode(unicodedata.normalize("NFD", f"\u202f{sentence}")) == wanted
 
 
-@pytest.mark.slow
-def test_a_sentence_of_marks_alone_has_an_empty_translation():
-    translator = Translator.load("tatoeba_de_en")
-    assert translator.translate(["\u200b\ufeff", "Hal\u00adlo."]) == ["", *translator.translate(["Hallo."])]
-
-
 @pytest.mark.parametrize("kind", ["bpe", "spacy", "space"])
 def test_a_vocabulary_of_decomposed_texts_is_that_of_the_texts(kind):
     texts, others = ([side for pair in some for side in pair] * 2 for some in (PAIRS, decomposed(PAIRS)))

@@ -7,12 +7,7 @@ from transformer_lib.data.number_words import LIMIT, number_pairs
 @pytest.mark.parametrize(
     ("number", "english", "german"),
     [
-        (0, "zero", "null"),
-        (1, "one", "eins"),
-        (11, "eleven", "elf"),
-        (16, "sixteen", "sechzehn"),
         (21, "twenty one", "ein und zwanzig"),
-        (30, "thirty", "dreißig"),
         (47, "forty seven", "sieben und vierzig"),
         (100, "one hundred", "ein hundert"),
         (101, "one hundred one", "ein hundert eins"),
@@ -31,39 +26,14 @@ def test_numbers_have_their_names(number, english, german):
     assert german_number(number) == german
 
 
-VALUES = {
-    word: i for i, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
-}
-VALUES |= {
-    word: i for i, word in enumerate("null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split())
-}
-VALUES |= {"ein": 1, "sixteen": 16, "sechzehn": 16, "seventeen": 17, "siebzehn": 17}
-VALUES |= {f"{w}teen": 10 + i for i, w in [(3, "thir"), (4, "four"), (5, "fif"), (8, "eigh"), (9, "nine")]}
-VALUES |= {f"{w}zehn": 10 + i for i, w in [(3, "drei"), (4, "vier"), (5, "fünf"), (8, "acht"), (9, "neun")]}
-VALUES |= {f"{w}ty": 10 * i for i, w in enumerate("twen thir for fif six seven eigh nine".split(), start=2)}
-VALUES |= {f"{w}zig": 10 * i for i, w in enumerate("zwan drei vier fünf sech sieb acht neun".split(), start=2)}
-VALUES |= {"dreißig": 30}
-
-
-def value(words):
-    """Read a number's words back by adding up, without the generator's own recursion."""
-    total = group = 0
-    for word in words.split():
-        if word in ("hundred", "hundert"):
-            group *= 100
-        elif word in ("thousand", "tausend"):
-            total, group = 1000 * group, 0
-        elif word != "und":
-            group += VALUES[word]
-    return total + group
-
-
-@pytest.mark.slow
-def test_every_name_reads_back_as_its_number():
-    # Every number below 10,000 and every 97th above it.
-    for number in [*range(10_000), *range(10_000, LIMIT, 97)]:
-        assert value(english_number(number)) == number
-        assert value(german_number(number)) == number
+def test_each_word_has_its_place():
+    english = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    english += "seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety"
+    german = "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
+    german += "siebzehn achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
+    numbers = [*range(20), *range(20, 100, 10)]
+    assert [english_number(number) for number in numbers] == english.split()
+    assert [german_number(number) for number in numbers] == german.split()
 
 
 @pytest.mark.parametrize("number", [-1, LIMIT])

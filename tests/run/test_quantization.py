@@ -1,12 +1,12 @@
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from transformer_lib import Transformer, TransformerConfig
 from transformer_run.quantization import dequantize, quantize
 
 
+@settings(deadline=None)
 @given(
     rows=st.integers(1, 5),
     columns=st.integers(1, 9),
@@ -30,23 +30,6 @@ def test_zeros_and_vectors_stay_as_they_are():
     assert (packed["matrix.scale"] > 0).all()  # 0 / 0 is NaN, which has no 8 bits
     restored = dequantize(packed)
     assert all(torch.equal(restored[name], weights[name]) for name in weights)
-
-
-def test_a_model_becomes_a_quarter_of_its_size_and_computes_nearly_the_same():
-    model = Transformer(TransformerConfig(vocabulary_size=200, num_layers=2, d_model=64, d_ff=128, num_heads=2)).eval()
-    packed = quantize(model.state_dict())
-
-    def size(state):
-        return sum(t.numel() * t.element_size() for t in state.values())
-
-    assert size(packed) < 0.3 * size(model.state_dict())
-    source, target_input = torch.randint(3, 200, (4, 9)), torch.randint(3, 200, (4, 7))
-    with torch.no_grad():
-        before = model(source, target_input)
-        model.load_state_dict(dequantize(packed))
-        after = model(source, target_input)
-    assert not torch.equal(before, after)
-    torch.testing.assert_close(after, before, rtol=0, atol=0.05 * float(before.std()) + 0.02)
 
 
 def test_packing_again_in_as_many_bits_changes_nothing():

@@ -4,14 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 import torch
 from command_line import SMALL, equal, metrics_of, raising, run, weights_of
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig, average_checkpoints
-from transformer_lib.config import config_from_dict
 from transformer_lib.data import make_batch
 from transformer_lib.training import adam, train
 from transformer_run import training_run, translator, update
@@ -86,20 +84,6 @@ def test_a_run_ends_with_its_best_step_and_the_next_command(tmp_path, files, cap
     assert "larger num_steps" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "ours"),
-    [
-        (TrainingConfig, "lr", "rate_factor"),
-        (TrainingConfig, "epochs", "num_steps"),
-        (TransformerConfig, "dropout", "p_drop"),
-        (TransformerConfig, "layers", "num_layers"),
-    ],
-)
-def test_the_names_of_other_toolkits_lead_to_ours(kind, key, ours):
-    with pytest.raises(ValueError, match=ours):
-        config_from_dict(kind, {key: 1})
-
-
 def test_a_device_of_no_name_is_one_short_line(tmp_path, files, capsys):
     assert run("train", tmp_path / "run", "--data", *files, "--device", "gpu") == 2
     [line] = capsys.readouterr().err.splitlines()
@@ -130,7 +114,7 @@ def test_a_terminal_gets_each_answer_at_once(monkeypatch, stdin, at_terminal, si
     chunks = []
     monkeypatch.setattr(Translator, "translate", lambda _, chunk, **__: chunks.append(len(chunk)) or chunk)
     stdin(b"one\ntwo\nthree\n")
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=sys.stdin.buffer, isatty=lambda: at_terminal))
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: at_terminal, raising=False)
     assert run("translate", "number_words_en_de") == 0
     assert chunks == sizes
 

@@ -26,9 +26,6 @@ def test_a_run_reads_as_it_was_written(tmp_path):
     ("old", "new", "word"),
     [
         ('"seed": 3', '"seed": 4', "settings"),
-        ('"keep_last": 5', '"keep_last": 6', "settings"),
-        ('"p_drop": 0.2', '"p_drop": 0.1', "settings"),
-        ('"clean": false', '"clean": true', "settings"),
         ('"patience": null, ', "", "settings"),
         ('"format": 3, ', "", "format"),
     ],

@@ -51,17 +51,6 @@ def test_the_vocabulary_equals_that_of_torchtext_0_18(multi30k, language):
     assert digest == recorded["sha256_of_newline_joined"]
 
 
-@pytest.mark.filterwarnings("ignore")  # torchtext 0.6.0 is old, and its dependencies say so
-def test_the_vocabulary_equals_that_of_torchtext_0_6():
-    field = pytest.importorskip("torchtext.data").Field(init_token="<bos>", eos_token="<eos>")
-    sentences = [text.split() for text in TEXTS]
-    field.build_vocab(sentences)
-    ours = Vocabulary.build(sentences)
-    theirs = field.vocab.itos
-    assert theirs[:2] == ["<unk>", "<pad>"]  # the special tokens stand in another order there
-    assert ours.tokens[4:] == theirs[4:]
-
-
 def test_words_round_trip_and_unknown_ones_are_marked():
     tokenizer = WordTokenizer.train(TEXTS)
     ids = tokenizer.encode("Zwei Hunde schläft .")
@@ -215,12 +204,6 @@ def test_a_missing_package_is_named(monkeypatch, package, make):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=package):
         make()
-
-
-def test_a_letter_and_its_accent_are_one_character_and_no_other_is_replaced():
-    tokenizer = SubwordTokenizer.train([*TEXTS, "für ½ …"], 45)
-    assert tokenizer.encode("für") == tokenizer.encode("fu\u0308r")
-    assert tokenizer.normalize("fu\u0308r ½ …") == "für ½ …"
 
 
 def test_words_keep_their_capitals_unless_asked():

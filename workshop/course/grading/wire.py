@@ -271,11 +271,8 @@ class Wire:
         Raises:
             ValueError: if it holds too many numbers to be checked.
         """
-        if value is None:
-            return None
-        for kind in (bool, int, float, str):
-            if isinstance(value, kind):
-                return kind(value)
+        if value is None or isinstance(value, int | float | str):
+            return value  # JSON has what it is, whatever class it belongs to
         for form in (self._network, self._numbers, self._collection):
             if (encoded := form(value)) is not None:
                 return encoded[0]
@@ -299,7 +296,6 @@ class Wire:
     def _numbers(self, value: Any) -> list[Any] | None:
         np = sys.modules.get("numpy")
         if np and isinstance(value, np.generic | np.ndarray):
-            value = np.asarray(value)
             if value.shape and value.dtype.kind in "biufc":
                 return [["array", value.dtype.str, value.shape, _packed(np.ascontiguousarray(value))]]
             return [self.encode(value.tolist())]
