@@ -11,7 +11,6 @@ from fontTools.ttLib import TTFont
 
 from workshop.site import formulas
 from workshop.site.book_index import pages_in_order, read_page
-from workshop.site.make_slides import with_mathml
 from workshop.site.myst_blocks import spans, walk
 
 FONT = ROOT / "book" / "_static" / "fonts" / "stix-two-math.woff"
@@ -55,12 +54,3 @@ def test_a_number_stands_in_its_formula_and_what_is_no_formula_is_named() -> Non
     assert "stretchy" not in formulas.mathml(r"\left(\frac{a}{b}\right)"), "a bracket grows unless told not to"
     with pytest.raises(ValueError, match="nonsense"):
         formulas.mathml(r"\nonsense")
-
-
-def test_markdown_around_and_inside_a_formula_stays_what_it_was() -> None:
-    text = "A `$x$`, *so* $step\\_num$ and\n\n$$\na_b\n$$"
-    done = with_mathml(text)
-    assert done.startswith("A `$x$`, *so* <span")
-    assert "_" not in re.sub(r"<[^>]*>", "", done), "an underscore would be Markdown's"
-    assert "&#95;" in done
-    assert done.count("<math") == 2
