@@ -54,11 +54,14 @@ def mistake(cell: nodes.container) -> str:
 
 
 def name_folds(_app: Sphinx, doctree: nodes.document) -> None:
+    """Fold the checks and the wrong answers, which would fill several screens of a phone, and name each fold."""
     for cell in doctree.findall(nodes.container):
-        if cell.get("hide_mode") == "input":
+        if "tag_wrong-answer" in cell["classes"]:
+            cell["hide_mode"] = "all"
+            cell["prompt_show"] = cell["prompt_hide"] = mistake(cell)
+        elif "tag_check" in cell["classes"] or cell.get("hide_mode") == "input":
+            cell["hide_mode"] = "input"
             what = made_by(cell)
             cell["classes"] += ["setup"] * (what == "the imports")
             named = names_in(source_of(cell)) if what in ("this output", "this step") else ""
             cell["prompt_show"], cell["prompt_hide"] = f"Code of {what}{named}", f"Hide the code of {what}{named}"
-        elif cell.get("hide_mode") == "all" and "tag_wrong-answer" in cell["classes"]:
-            cell["prompt_show"] = cell["prompt_hide"] = mistake(cell)

@@ -119,31 +119,13 @@ def without_solutions(text: str) -> str:
     return SOLUTION.sub("", text)
 
 
-def folded_checks(text: str) -> str:
-    """The source of a page with the code of the checks folded, and each wrong answer folded to one line.
-
-    On a phone they would fill several screens.
-    """
-    folded = text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
-    return folded.replace("\n:tags: [wrong-answer]\n", "\n:tags: [wrong-answer, hide-cell]\n")
-
-
 def prepared(text: str, with_solutions: bool) -> str:
-    """The source of a page as it is read: folded; for a course that keeps its solutions, without those."""
-    folded = folded_checks(text)
-    return folded if with_solutions else without_solutions(folded)
+    """The source of a page as it is read: without its solutions for a course that keeps them."""
+    return text if with_solutions else without_solutions(text)
 
 
-def prepare_exercises(app: Sphinx, _docname: str, source: list[str]) -> None:
+def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
     source[0] = prepared(source[0], app.config.book_solutions)
-
-
-def silence_thebe(app: Sphinx, _config: Config) -> None:
-    """Jupyter Book always loads sphinx-thebe, whose script fails on a page without a Thebe button."""
-    for name, listeners in app.events.listeners.items():
-        kept = [listener for listener in listeners if not listener.handler.__module__.startswith("sphinx_thebe")]
-        app.events.listeners[name] = kept
-    app.registry.css_files = [(file, options) for file, options in app.registry.css_files if "thebe" not in file]
 
 
 def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
@@ -195,10 +177,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_directive(name, book_places.Live)
     app.add_directive("answers", book_answers.Answers)
     app.add_directive("ask", book_asks.Ask)
-    app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
     app.connect("builder-inited", book_answers.start_asking)
-    app.connect("source-read", prepare_exercises)
+    app.connect("source-read", leave_out_solutions)
     app.connect("doctree-read", book_folds.name_folds)
     book_layers.setup(app)
     book_search.setup(app)
@@ -211,7 +192,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
-    app.connect("html-page-context", book_weight.leave_out, priority=900)
     app.connect("html-page-context", book_head.add_tags)
     app.connect("html-page-context", book_report.add_links, priority=900)
     app.connect("html-page-context", book_files.offer_downloads, priority=900)
