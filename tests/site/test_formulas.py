@@ -11,7 +11,7 @@ from fontTools.ttLib import TTFont
 
 from workshop.site import formulas
 from workshop.site.book_index import pages_in_order, read_page
-from workshop.site.myst_blocks import spans, walk
+from workshop.site.myst_blocks import inline_tokens, walk
 
 FONT = ROOT / "book" / "_static" / "fonts" / "stix-two-math.woff"
 # A browser turns a single letter in `mi` into its italic form.
@@ -26,9 +26,9 @@ def formulas_of_the_book() -> Iterator[tuple[str, bool]]:
     for path in pages_in_order(ROOT):
         for block in walk(read_page(path).blocks):
             text = block.text if block.kind == "text" else block.argument
-            for span in spans("" if block.name in {"code-cell", "literalinclude"} else text):
-                if span.rule == "math_inline":
-                    yield span.token.content.strip(), span.token.markup == "$$"
+            for token in inline_tokens("" if block.name in {"code-cell", "literalinclude"} else text):
+                if token.type.startswith("math_inline"):
+                    yield token.content.strip(), token.markup == "$$"
 
 
 def letters(mathml: str) -> set[str]:
