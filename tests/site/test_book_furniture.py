@@ -16,7 +16,6 @@ from PIL import Image
 from workshop.site import (
     book_breaks,
     book_charts,
-    book_files,
     book_folds,
     book_head,
     book_languages,
@@ -24,6 +23,7 @@ from workshop.site import (
     book_search,
     book_weight,
 )
+from workshop.site.filled import filled
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -274,7 +274,8 @@ def test_a_long_description_ends_with_a_whole_word_and_cuts_no_list_of_numbers(t
 
 
 def test_the_page_for_lost_readers_escapes_titles() -> None:
-    page = book_files.not_found("/a/", "B & C", [("P <1>", ["book/x"])], {"book/x": "X < Y"})
+    values = {"host": "/a/", "site_name": "B & C", "parts": [("P <1>", ["book/x"])], "titles": {"book/x": "X < Y"}}
+    page = filled("not_found.html", **values)
     assert '<a href="/a/book/x.html">X &lt; Y</a>' in page
     assert "<h2>P &lt;1&gt;</h2>" in page
     assert "B &amp; C" in page

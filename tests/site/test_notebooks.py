@@ -220,6 +220,7 @@ def test_a_line_of_code_that_a_page_would_cut_is_an_error(convert: Convert, widt
         ("[x](nowhere.md)", r"page\.md:6: unknown target 'nowhere\.md'"),
         ("[x](../../outside)", r"page\.md:6: unknown target"),
         ("{cite:p}`nobody1999`", r"page\.md:6: no entry 'nobody1999'"),
+        ("One\\\nTwo", r"page\.md:6: hardbreak"),
         ("{{ version }}", r"page\.md:6: .*'version' is not known"),
         ("![A tree](_static/tree.svg)", r"page\.md:6: image 'A tree' is not known"),
         ("[](there)", r"page\.md:6: link_close .*there' is not known"),

@@ -63,6 +63,9 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Address], str]]] =
     "seeded-defects": ("defect-table", ("workshop/lab/defects.toml", tables.RECORDED), tables.defect_table),
     "teaching-plan": ("teaching-plan", ("book/*.md",), lambda root, _address: teaching_plan.markdown(root)),
 }
+# Directive → its class on the page, and its title: what earns the points of an exercise marked by hand, and what
+# proves a statement: tests, records, equality checks, logs.
+BOXES = {"rubric": ("rubric", "Marks"), "how-we-know": ("evidence", "")}
 # Mark in the text of a page → the scripts and styles that it needs.
 LOADED: dict[str, Iterable[str]] = {
     'class="layers': ("book-layers.js",),  # first: before it has come, evidence is hidden
@@ -103,15 +106,16 @@ class Task(SphinxDirective):
         return [paragraph, *messages]
 
 
-class Rubric(SphinxDirective):
-    """`{rubric}`: what earns the points of an exercise that is marked by hand."""
+class Box(SphinxDirective):
+    """A part of a page with a class of its own."""
 
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        container = nodes.container(classes=["rubric"])
+        html_class, title = BOXES[self.name]
+        container = nodes.container(classes=[html_class])
         self.state.nested_parse(self.content, self.content_offset, container)
-        return [nodes.rubric("", "Marks"), container]
+        return [*([nodes.rubric("", title)] if title else []), container]
 
 
 def without_solutions(text: str) -> str:
@@ -170,7 +174,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for name in TABLES:
         app.add_directive(name, Table)
     app.add_directive("task", Task)
-    app.add_directive("rubric", Rubric, override=True)
+    for name in BOXES:
+        app.add_directive(name, Box, override=True)
     for name in book_names.FILES:
         app.add_role(name, book_names.Named())
     for name in book_places.PLACES:
