@@ -26,7 +26,7 @@ export JUPYTER_PREFER_ENV_PATH := 1
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env grading-env book pdf serve lab test test-deep check notebooks assignments grade mark lock bench release clean
+.PHONY: help env grading-env book pdf serve lab test test-deep check notebooks assignments grade mark lock colab bench release clean
 
 help: ## Show this list
 	@echo "The Executable Transformer. The first command also makes the environment .venv."
@@ -90,6 +90,11 @@ lock: ## Resolve the dependencies anew, for Python 3.11.0; then run `make test` 
 	$(RESOLVE) pyproject.toml --extra book --extra test --output-file _build/lock/all.txt
 	grep -vE '^(cuda|nvidia|triton)' _build/lock/all.txt > requirements-lock.txt
 	$(RESOLVE) --group grading --output-file requirements-grading-lock.txt
+
+colab: ## Run the notebooks with the versions of Colab (one: ARGS=notebooks/masks.ipynb)
+	$(PYTHON) -m venv --clear _build/colab
+	_build/colab/bin/python -m pip install --quiet --requirement workshop/site/colab.txt
+	_build/colab/bin/python -m workshop.site.colab_check $(ARGS)
 
 # The benchmarks do without a peer that cannot be installed. Two ask for versions of torch or protobuf that exclude a
 # current torch, and for much that the benchmark never calls: they come alone, after what they do need.

@@ -5,7 +5,6 @@ import io
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from PIL import Image
 from workshop.site import (
     book_breaks,
     book_charts,
-    book_files,
     book_folds,
     book_head,
     book_languages,
@@ -27,6 +25,7 @@ from workshop.site import (
     book_search,
     book_weight,
 )
+from workshop.site.filled import filled
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -55,8 +54,11 @@ def test_folded_code_says_what_it_makes() -> None:
     other = nodes.container(hide_mode="output", prompt_show="as it was")
     altair = cell("text/html")
     altair[0][0] += nodes.raw("", 'x(function(){vegaEmbed(y)})({"mark": "bar"}, {});', format="html")  # type: ignore[index]
-    tree = document(*cells, altair, cell("text/plain", tags="tag_check"), other)
+    check = cell("text/plain", tags="tag_check")
+    del check["hide_mode"]  # each check is folded; its page does not say so
+    tree = document(*cells, altair, check, other)
     book_folds.name_folds(None, tree)  # type: ignore[arg-type]
+    assert check["hide_mode"] == "input"
     said = [part["prompt_show"] for part in tree.findall(nodes.container) if "prompt_show" in part]
     whats = ["figure", "figure", "output", "step", "figure", "check"]
     assert said == [*(f"Code of this {what}" for what in whats), "as it was"]
@@ -86,10 +88,11 @@ def test_a_wrong_answer_folds_to_its_mistake() -> None:
     tree = document()
     sources = "w = 1  # (n, d)\nx = 3  # doubles the b\ny = 1  # not this", "x = '#AT#'"
     for source in sources:
-        folded = nodes.container(hide_mode="all", classes=["cell", "tag_wrong-answer"])
+        folded = nodes.container(classes=["cell", "tag_wrong-answer"])
         folded += nodes.literal_block(source, source)
         tree += folded
     book_folds.name_folds(None, tree)  # type: ignore[arg-type]
+    assert [part["hide_mode"] for part in tree.findall(nodes.container)] == ["all", "all"]
     said = [part["prompt_show"] for part in tree.findall(nodes.container)]
     assert said == ["A wrong answer: doubles the b", "A wrong answer, and what the check says"]
 
@@ -223,20 +226,6 @@ def test_a_passage_in_a_fold_has_a_place_of_its_own() -> None:
 # ── Weight ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_page_loads_tabs_and_cards_only_where_it_has_some() -> None:
-    scripts, styles = [[SimpleNamespace(filename=f"_static/{name}") for name in names] for names in (
-        ("design-tabs.js", "doctools.js"), ("sphinx-design.min.css", "book.css")
-    )]  # fmt: skip
-    for body, kept in (("", 1), ('<div class="sd-tab-set">', 2)):
-        context: dict[str, Any] = {"body": body, "script_files": scripts, "css_files": styles}
-        book_weight.leave_out(None, "masks", "page.html", context, None)  # type: ignore[arg-type]
-        assert [len(context[files]) for files in ("script_files", "css_files")] == [kept, kept]
-        assert [context[files][-1].filename for files in ("script_files", "css_files")] == [
-            "_static/doctools.js",
-            "_static/book.css",
-        ]
-
-
 def test_a_packed_picture_keeps_even_areas_to_the_eye_and_edges_nearly() -> None:
     generator = np.random.default_rng(0)
     pixels = np.full((400, 400, 3), (247, 251, 255))
@@ -310,7 +299,8 @@ def test_a_long_description_ends_with_a_whole_word_and_cuts_no_list_of_numbers(t
 
 
 def test_the_page_for_lost_readers_escapes_titles() -> None:
-    page = book_files.not_found("/a/", "B & C", [("P <1>", ["book/x"])], {"book/x": "X < Y"})
+    values = {"host": "/a/", "site_name": "B & C", "parts": [("P <1>", ["book/x"])], "titles": {"book/x": "X < Y"}}
+    page = filled("not_found.html", **values)
     assert '<a href="/a/book/x.html">X &lt; Y</a>' in page
     assert "<h2>P &lt;1&gt;</h2>" in page
     assert "B &amp; C" in page

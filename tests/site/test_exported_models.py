@@ -196,5 +196,5 @@ def test_the_exporter_writes_the_same_file_again(tmp_path):
 def test_an_unknown_name_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["export_onnx.py", "tatoeba_de_fr"])
     known = "known: number_words_en_de, parser_en_en, tatoeba_de_en"
-    with pytest.raises(SystemExit, match=f"'tatoeba_de_fr' does not come with the package; {known}"):
+    with pytest.raises(SystemExit, match=f"'tatoeba_de_fr' cannot be exported; {known}"):
         export_onnx.main()

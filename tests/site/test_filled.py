@@ -7,7 +7,7 @@ from workshop.site.filled import TEMPLATES, filled
 
 
 def test_what_stands_in_html_is_escaped_and_in_markdown_is_not() -> None:
-    assert "<title>a &lt; b</title>" in filled("entrance.html", title="a < b", page="", address="", tags="")
+    assert "<title>a &lt; b</title>" in filled("entrance.html", site_name="a < b", pages=[""], home="", description="")
     assert "# Exercises: a < b" in filled("introduction.md", title="a < b", site="", name="")
 
 
@@ -19,5 +19,5 @@ def test_every_template_that_a_browser_or_a_reader_of_books_opens_is_escaped() -
 
 
 def test_a_value_that_is_missing_is_an_error() -> None:
-    with pytest.raises(UndefinedError, match="title"):
-        filled("entrance.html", page="", address="", tags="")
+    with pytest.raises(UndefinedError, match="site_name"):
+        filled("entrance.html", pages=[""], home="", description="")

@@ -53,16 +53,21 @@ def mark_sentence(exercise: nodes.Element, names: set[str]) -> None:
         paragraph[:] = [*parts[:first], outside[0], sentence, outside[1], *parts[last + 1 :]]
 
 
+def close(cells: list[nodes.container], words: str) -> fold:
+    """Put cells into a fold where the first of them stands."""
+    closed = fold("", classes=[IN_PYTHON], words=words)
+    cells[0].parent.insert(cells[0].parent.index(cells[0]), closed)
+    for cell in cells:
+        cell.parent.remove(cell)
+        closed.append(cell)
+    return closed
+
+
 def fold_python(exercise: nodes.Element) -> None:
     """Close the cells of an exercise that a form on the page asks."""
     answers, checks = cells_of(exercise, "answer"), cells_of(exercise, "check")
     mark_sentence(exercise, set(ASSIGNED.findall("\n".join(cell.astext() for cell in answers))))
-    parent = answers[0].parent
-    closed = fold("", classes=[IN_PYTHON], words="The same in Python")
-    parent.insert(parent.index(answers[0]), closed)
-    for cell in (*answers, *checks):
-        cell.parent.remove(cell)
-        closed.append(cell)
+    close([*answers, *checks], "The same in Python")
 
 
 def hide_ranges(exercise: nodes.Element) -> None:
@@ -105,17 +110,12 @@ def fold_waiting(exercise: nodes.Element) -> None:
     parts = [without_empty(block.astext()) for block in blocks]
     if not checks or not any(empty or has_stub(read) for read, empty in parts):
         return
-    parent = checks[0].parent
-    closed = fold("", classes=[IN_PYTHON], words="The check in Python")
-    parent.insert(parent.index(checks[0]), closed)
+    closed = close(checks, "The check in Python")
+    waiting = [with_source(block.deepcopy(), empty) for block, (_, empty) in zip(blocks, parts, strict=True) if empty]
+    closed[:0] = waiting
     for block, (read, empty) in zip(blocks, parts, strict=True):
         if empty:
-            waits = block.deepcopy()
-            closed.append(with_source(waits, empty))
             with_source(block, read)
-    for cell in checks:
-        cell.parent.remove(cell)
-        closed.append(cell)
     for cell in [cell for cell in answers if not cell.astext().strip()]:
         cell.parent.remove(cell)
 

@@ -1,11 +1,10 @@
 """Files beside the pages: sitemap, robots.txt, 404.html, versions.json, notebooks, and the way in.
 
-sphinx-sitemap would replace the five lines of `sitemap` by as many settings, list search and index too unless told, and
-lose the order of the book. sphinx-notfound-page makes the addresses of one page absolute through `pathto`, which this
-theme's menus do not ask; and its page has neither the search field nor the list of parts.
+sphinx-sitemap would replace the six lines of sitemap.xml by as many settings, list search and index too unless told,
+and lose the order of the book. sphinx-notfound-page makes the addresses of one page absolute through `pathto`, which
+this theme's menus do not ask; and its page has neither the search field nor the list of parts.
 """
 
-import html
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,31 +14,15 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from workshop.site import versions
-from workshop.site.address import Address, configured
-from workshop.site.book_head import description_of, plain_text, tags
+from workshop.site.address import configured
+from workshop.site.book_head import description_of, plain_text
 from workshop.site.book_index import parts_of_book
 from workshop.site.filled import filled
 
 NOTEBOOKS = "_downloads/notebooks"
-
-
-def sitemap(addresses: list[str]) -> str:
-    lines = [f"  <url><loc>{html.escape(address)}</loc></url>" for address in addresses]
-    start = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
-    return "\n".join([start, *lines, "</urlset>\n"])
-
-
-def not_found(home: str, book: str, parts: list[tuple[str, list[str]]], titles: dict[str, str]) -> str:
-    """The page for an address that leads nowhere, at any depth: its links start at the root of the host."""
-    return filled("not_found.html", home=home, book=book, parts=parts, titles=titles)
-
-
-def entrance(app: Sphinx, address: Address) -> str:
-    """The page at the root of the site: it leads to the front page, and describes the book where it is shared."""
-    root, book = app.config.root_doc, app.config.html_title
-    target = f"{address.home}{root}.html"
-    described = tags(book, description_of(app.env.get_doctree(root)), target, address.home, book)
-    return filled("entrance.html", title=book, page=f"{root}.html", address=target, tags=described)
+# The page at the root leads to the front page, and describes the book where it is shared; the one for an address that
+# leads nowhere may be shown at any depth, so its links start at the root of the host.
+WRITTEN = {"sitemap.xml": "sitemap.xml", "404.html": "not_found.html", "index.html": "entrance.html"}
 
 
 def write(app: Sphinx) -> None:
@@ -48,12 +31,13 @@ def write(app: Sphinx) -> None:
     address = configured(source)
     parts, titles = parts_of_book(source), {name: plain_text(title) for name, title in app.env.titles.items()}
     pages = [app.config.root_doc, *(page for _, names in parts for page in names)]
-    (site / "sitemap.xml").write_text(sitemap([f"{address.home}{page}.html" for page in pages]), "utf-8")
+    values = {"home": address.home, "host": urlsplit(address.home).path, "site_name": app.config.html_title}
+    values |= {"pages": pages, "parts": parts, "titles": titles}
+    values["description"] = description_of(app.env.get_doctree(app.config.root_doc))
+    for file, template in WRITTEN.items():
+        (site / file).write_text(filled(template, **values), "utf-8")
     (site / "robots.txt").write_text(f"User-agent: *\nAllow: /\n\nSitemap: {address.home}sitemap.xml\n", "utf-8")
     (site / versions.FILE).write_text(versions.listing(address.branch, "", []), "utf-8")
-    home = urlsplit(address.home).path
-    (site / "404.html").write_text(not_found(home, app.config.html_title, parts, titles), "utf-8")
-    (site / "index.html").write_text(entrance(app, address), "utf-8")
     (site / NOTEBOOKS).mkdir(parents=True, exist_ok=True)
     for notebook in sorted((source / "notebooks").glob("*.ipynb")):
         shutil.copyfile(notebook, site / NOTEBOOKS / notebook.name)

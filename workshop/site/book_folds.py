@@ -1,6 +1,7 @@
 """The line that stands for folded code: it says what the code makes, or which mistake a wrong answer makes."""
 
 import re
+from collections.abc import Iterator
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -9,6 +10,13 @@ from workshop.site.book_charts import altair_spec
 
 DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 ASSIGNED = re.compile(r"^(\w+(?:, \w+)*) = ", re.MULTILINE)
+
+
+def around(node: nodes.Node) -> Iterator[nodes.Element]:
+    """What a node stands in, from within outwards."""
+    while (outer := node.parent) is not None:
+        yield outer
+        node = outer
 
 
 def names_in(source: str) -> str:
@@ -54,11 +62,14 @@ def mistake(cell: nodes.container) -> str:
 
 
 def name_folds(_app: Sphinx, doctree: nodes.document) -> None:
+    """Fold the checks and the wrong answers, which would fill several screens of a phone, and name each fold."""
     for cell in doctree.findall(nodes.container):
-        if cell.get("hide_mode") == "input":
+        if "tag_wrong-answer" in cell["classes"]:
+            cell["hide_mode"] = "all"
+            cell["prompt_show"] = cell["prompt_hide"] = mistake(cell)
+        elif "tag_check" in cell["classes"] or cell.get("hide_mode") == "input":
+            cell["hide_mode"] = "input"
             what = made_by(cell)
             cell["classes"] += ["setup"] * (what == "the imports")
             named = names_in(source_of(cell)) if what in ("this output", "this step") else ""
             cell["prompt_show"], cell["prompt_hide"] = f"Code of {what}{named}", f"Hide the code of {what}{named}"
-        elif cell.get("hide_mode") == "all" and "tag_wrong-answer" in cell["classes"]:
-            cell["prompt_show"] = cell["prompt_hide"] = mistake(cell)

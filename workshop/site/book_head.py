@@ -1,7 +1,7 @@
 """The head of a page: what a search engine, or a message with a link, shows of the page.
 
 The description is read from the question box at the top of a chapter, or its first paragraph, so that it cannot go
-stale. Addresses derive from `repository` in _config.yml. sphinxext-opengraph would replace `tags` alone: its
+stale. Addresses derive from `repository` in _config.yml. sphinxext-opengraph would replace head_tags.html alone: its
 description skips boxes, and so the question; it cuts within a word, warns of no length, and leaves out the search page
 and the index.
 """
@@ -85,12 +85,6 @@ def description_of(doctree: nodes.document) -> str:
     return shorten(" ".join(next(paragraphs, "").replace(" ,", ",").split()))
 
 
-def tags(title: str, description: str, address: str, home: str, site_name: str) -> str:
-    """The lines for the head of a page; the picture is the book's."""
-    values = {"title": title, "description": description, "address": address, "home": home, "site_name": site_name}
-    return filled("head_tags.html", **values)
-
-
 def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Describe the page in its head; a description that is too short or too long is a warning."""
     if doctree is None and page not in DESCRIPTIONS:
@@ -102,7 +96,11 @@ def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], do
             location=page,
         )  # fmt: skip
     title = re.sub(r"<[^>]*>", "", html.unescape(context.get("title") or app.config.html_title))
-    home = configured(Path(app.srcdir)).home
-    context["metatags"] = context.get("metatags", "") + tags(
-        title, description, f"{home}{page}.html", home, app.config.html_title
+    context["metatags"] = context.get("metatags", "") + filled(
+        "head_tags.html",
+        title=title,
+        description=description,
+        home=configured(Path(app.srcdir)).home,
+        page=page,
+        site_name=app.config.html_title,
     )

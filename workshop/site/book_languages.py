@@ -10,6 +10,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from transformer_lib.data import german_number
+from workshop.site.book_folds import around
 
 # The words of the chapters' German sentences, beside numbers.
 WORDS = """
@@ -52,10 +53,7 @@ def marked(text: str) -> list[nodes.Node]:
 
 def mark_german(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     for text in list(doctree.findall(nodes.Text)):
-        around = text.parent
-        while around is not None and not isinstance(around, LEFT_ALONE):
-            around = around.parent
-        if around is not None or not german_runs(text.astext()):
+        if not german_runs(text.astext()) or any(isinstance(one, LEFT_ALONE) for one in around(text)):
             continue
         if isinstance(text.parent, nodes.literal):
             text.parent["classes"].append("language-de")

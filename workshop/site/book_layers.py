@@ -11,10 +11,9 @@ from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
 from sphinx_exercise.nodes import exercise_enumerable_node, exercise_node
 
-from workshop.site.book_folds import DEFINED, names_in
+from workshop.site.book_folds import DEFINED, around, names_in
 
 LOGGER = logging.getLogger(__name__)
 FEWEST = 4  # lines of code: fewer are shorter than the line that would stand for them
@@ -37,17 +36,6 @@ def depart_fold(translator: Any, _node: fold) -> None:
 
 # Where code is no fold of its own: in another fold, and in an exercise, whose question it is.
 AS_IT_IS = fold, HideCodeCellNode, exercise_node, exercise_enumerable_node
-
-
-class HowWeKnow(SphinxDirective):
-    """`{how-we-know}`: tests, records, equality checks and logs."""
-
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        container = nodes.container(classes=["evidence"])
-        self.state.nested_parse(self.content, self.content_offset, container)
-        return [container]
 
 
 def proofs_as_evidence(doctree: nodes.document) -> None:
@@ -99,14 +87,6 @@ def is_code(node: nodes.Node) -> bool:
     return (is_cell or is_listing) and node.astext().count("\n") + 1 >= FEWEST
 
 
-def stays(node: nodes.Node) -> bool:
-    """Whether code stays as it is, for where it stands."""
-    around = node.parent
-    while around is not None and not isinstance(around, AS_IT_IS):
-        around = around.parent
-    return around is not None
-
-
 def offer_switch(doctree: nodes.document) -> None:
     """Put the switch behind the question of a chapter, or at the end of a page that has none."""
     switch = nodes.raw("", SWITCH, format="html")
@@ -119,7 +99,8 @@ def offer_switch(doctree: nodes.document) -> None:
 
 def fold_code(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     """Make every listing and the code of every open cell a fold, and give a page that has folds its switch."""
-    for code in [one for one in doctree.findall(is_code) if not stays(one)]:
+    found = [one for one in doctree.findall(is_code) if not any(isinstance(outer, AS_IT_IS) for outer in around(one))]
+    for code in found:
         parent, place = code.parent, code.parent.index(code)
         parent[place] = fold("", code, classes=["code"], words=words_of(code))
     folds = (node for node in doctree.findall() if isinstance(node, (fold, HideCodeCellNode)))
@@ -129,6 +110,5 @@ def fold_code(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
 
 def setup(app: Sphinx) -> None:
     app.add_node(fold, html=(visit_fold, depart_fold))
-    app.add_directive("how-we-know", HowWeKnow)
     app.connect("doctree-read", gather_evidence, priority=400)  # before the list of contents is read
     app.connect("doctree-resolved", fold_code)

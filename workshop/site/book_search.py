@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 
 from workshop.site.book_head import plain_text
 from workshop.site.book_layers import fold
-from workshop.site.myst_blocks import spans
+from workshop.site.myst_blocks import inline_tokens
 from workshop.site.plain_markdown import DEFINITION, whole_book
 
 GLOSSARY = "glossary"
@@ -38,7 +38,7 @@ def places() -> dict[str, list[Word]]:
     """Name of a page → the words that it explains; the page named first is the main one."""
     glossary, found = whole_book()[GLOSSARY], {}
     for entry in definitions():
-        targets = [entry["text"][one.start + 2 : one.end - 1] for one in spans(entry["text"]) if one.rule == "link"]
+        targets = [str(one.attrs["href"]) for one in inline_tokens(entry["text"]) if one.type == "link_open"]
         for target in targets:
             href = glossary.index.href(target) or f"{target.removesuffix('.md')}.html"
             page, _, place = href.partition("#")

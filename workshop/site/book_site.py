@@ -63,6 +63,9 @@ TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Address], str]]] =
     "seeded-defects": ("defect-table", ("workshop/lab/defects.toml", tables.RECORDED), tables.defect_table),
     "teaching-plan": ("teaching-plan", ("book/*.md",), lambda root, _address: teaching_plan.markdown(root)),
 }
+# Directive → its class on the page, and its title: what earns the points of an exercise marked by hand, and what
+# proves a statement: tests, records, equality checks, logs.
+BOXES = {"rubric": ("rubric", "Marks"), "how-we-know": ("evidence", "")}
 # Mark in the text of a page → the scripts and styles that it needs.
 LOADED: dict[str, Iterable[str]] = {
     'class="layers': ("book-layers.js",),  # first: before it has come, evidence is hidden
@@ -103,15 +106,16 @@ class Task(SphinxDirective):
         return [paragraph, *messages]
 
 
-class Rubric(SphinxDirective):
-    """`{rubric}`: what earns the points of an exercise that is marked by hand."""
+class Box(SphinxDirective):
+    """A part of a page with a class of its own."""
 
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        container = nodes.container(classes=["rubric"])
+        html_class, title = BOXES[self.name]
+        container = nodes.container(classes=[html_class])
         self.state.nested_parse(self.content, self.content_offset, container)
-        return [nodes.rubric("", "Marks"), container]
+        return [*([nodes.rubric("", title)] if title else []), container]
 
 
 def without_solutions(text: str) -> str:
@@ -119,31 +123,13 @@ def without_solutions(text: str) -> str:
     return SOLUTION.sub("", text)
 
 
-def folded_checks(text: str) -> str:
-    """The source of a page with the code of the checks folded, and each wrong answer folded to one line.
-
-    On a phone they would fill several screens.
-    """
-    folded = text.replace("\n:tags: [check]\n", "\n:tags: [check, hide-input]\n")
-    return folded.replace("\n:tags: [wrong-answer]\n", "\n:tags: [wrong-answer, hide-cell]\n")
-
-
 def prepared(text: str, with_solutions: bool) -> str:
-    """The source of a page as it is read: folded; for a course that keeps its solutions, without those."""
-    folded = folded_checks(text)
-    return folded if with_solutions else without_solutions(folded)
+    """The source of a page as it is read: without its solutions for a course that keeps them."""
+    return text if with_solutions else without_solutions(text)
 
 
-def prepare_exercises(app: Sphinx, _docname: str, source: list[str]) -> None:
+def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
     source[0] = prepared(source[0], app.config.book_solutions)
-
-
-def silence_thebe(app: Sphinx, _config: Config) -> None:
-    """Jupyter Book always loads sphinx-thebe, whose script fails on a page without a Thebe button."""
-    for name, listeners in app.events.listeners.items():
-        kept = [listener for listener in listeners if not listener.handler.__module__.startswith("sphinx_thebe")]
-        app.events.listeners[name] = kept
-    app.registry.css_files = [(file, options) for file, options in app.registry.css_files if "thebe" not in file]
 
 
 def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
@@ -188,17 +174,17 @@ def setup(app: Sphinx) -> dict[str, Any]:
     for name in TABLES:
         app.add_directive(name, Table)
     app.add_directive("task", Task)
-    app.add_directive("rubric", Rubric, override=True)
+    for name in BOXES:
+        app.add_directive(name, Box, override=True)
     for name in book_names.FILES:
         app.add_role(name, book_names.Named())
     for name in book_places.PLACES:
         app.add_directive(name, book_places.Live)
     app.add_directive("answers", book_answers.Answers)
     app.add_directive("ask", book_asks.Ask)
-    app.connect("config-inited", silence_thebe)
     app.connect("config-inited", set_base)
     app.connect("builder-inited", book_answers.start_asking)
-    app.connect("source-read", prepare_exercises)
+    app.connect("source-read", leave_out_solutions)
     app.connect("doctree-read", book_folds.name_folds)
     book_layers.setup(app)
     book_search.setup(app)
@@ -211,7 +197,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", add_scripts)
     app.connect("html-page-context", link_colab, priority=900)
-    app.connect("html-page-context", book_weight.leave_out, priority=900)
     app.connect("html-page-context", book_head.add_tags)
     app.connect("html-page-context", book_report.add_links, priority=900)
     app.connect("html-page-context", book_files.offer_downloads, priority=900)

@@ -1,19 +1,16 @@
-"""What a page weighs: leave out what the theme brings and no page uses, and pack what stays.
+"""What a page weighs: pack its pictures, and give each its size.
 
-templates/layout.html leaves out the script of 1.5 MB by which the theme draws its icons a second time, and the search
-index, which the theme loads on every page; site.css has the fonts of the icons in use.
+_config.yml leaves out the extensions that no page uses; templates/layout.html, the script of 1.5 MB by which the theme
+draws its icons a second time, and the search index, which the theme loads on every page; site.css has the fonts of the
+icons in use.
 """
 
 import io
 import re
 from pathlib import Path
-from typing import Any
 
 from PIL import Image, ImageChops
-from sphinx.application import Sphinx
 
-# Files of the theme's tabs and cards, and the class without which a page does not use them.
-UNUSED = (("script_files", "design-tabs.js", "sd-tab-set"), ("css_files", "sphinx-design", 'class="sd-'))
 PICTURE = re.compile(r'<img\b(?![^>]*\bwidth=)([^>]*?\bsrc="([^"]*_images/[^"]+\.png)"[^>]*?)(/?)>')
 LARGEST_CHANGE = 24  # of 255, in the channel of a pixel at an edge; a photograph changes more, and stays as it is
 
@@ -32,13 +29,6 @@ def with_sizes(page: str, folder: Path) -> str:
         return f'<img{match[1].rstrip()} width="{width}" height="{height}" decoding="async" {match[3]}>'
 
     return PICTURE.sub(sized, page)
-
-
-def leave_out(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load no tabs and cards on a page without any; templates/layout.html leaves out the rest."""
-    for files, name, mark in UNUSED:
-        if mark not in context.get("body", ""):
-            context[files] = [file for file in context[files] if name not in str(file.filename)]
 
 
 def packed(data: bytes) -> bytes:

@@ -10,6 +10,7 @@ import argparse
 import gzip
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,18 @@ def keep(path: Path, entry: str, content: bytes, origin: dict[str, Any]) -> None
     print(f"{path.name}: {path.stat().st_size / 1e3:.1f} kB", flush=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", default=pretrained_names(), metavar="NAME")
+def names_given(about: str, known: Sequence[str]) -> list[str]:
+    """The names on the command line, all that are known if there are none."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("names", nargs="*", default=known, metavar="NAME")
     names = parser.parse_args().names
-    if unknown := sorted(set(names) - set(pretrained_names())):
-        raise SystemExit(f"{unknown[0]!r} does not come with the package; known: {', '.join(pretrained_names())}")
-    for name in names:
+    if unknown := sorted(set(names) - set(known)):
+        raise SystemExit(f"{unknown[0]!r} cannot be exported; known: {', '.join(known)}")
+    return names
+
+
+def main() -> None:
+    for name in names_given(__doc__ or "", pretrained_names()):
         exported = export(name)
         about = origin(
             f"python -m workshop.site.export_onnx {name}",

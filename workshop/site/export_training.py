@@ -8,7 +8,6 @@ traced from a copy of the package that has the defect.
 Needs the extra [test].
 """
 
-import argparse
 import json
 import os
 import re
@@ -20,7 +19,7 @@ from pathlib import Path
 from workshop.lab.defects import DEFECTS
 from workshop.lab.patches import copied
 from workshop.lab.provenance import origin
-from workshop.site.export_onnx import LIVE, keep, sha256
+from workshop.site.export_onnx import LIVE, keep, names_given, sha256
 from workshop.site.training_task import description
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,14 +76,10 @@ def file_of(name: str, kind: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", default=[HEALTHY, *OFFERED], metavar="NAME")
-    args = parser.parse_args()
-    if unknown := sorted(set(args.names) - {HEALTHY, *OFFERED}):
-        raise SystemExit(f"{unknown[0]!r} is not offered; known: {', '.join((HEALTHY, *OFFERED))}")
+    names = names_given(__doc__ or "", [HEALTHY, *OFFERED])
     TRAINING.mkdir(parents=True, exist_ok=True)
     (TRAINING / "task.json").write_text(json.dumps(description(), indent=1, ensure_ascii=False) + "\n", "utf-8")
-    for name in args.names:
+    for name in names:
         for kind, content in graphs_of(name).items():
             file = file_of(name, kind)
             about = origin(

@@ -4,47 +4,46 @@
 
 A chapter gives its question, its numbered equations, its drawings, its figures with the chart's own controls, the
 exercises that ask for a prediction, and its three lines to take away. Each slide has notes for the speaker, such as the
-words before a figure, and minutes: two, or those of the prediction; no lecture has been timed. nbconvert turns each
-deck into a page of reveal.js; everything it needs lies beside it, so a deck runs without a network. Sphinx has no
-builder of slides; what is done here is the choice of what to show, which no builder could make.
+words before a figure, and minutes: two, or those of the prediction; no lecture has been timed. A deck is a page of
+reveal.js; everything it needs lies beside it, so it runs without a network. Sphinx has no builder of slides; what is
+done here is the choice of what to show, which no builder could make.
 """
 
 import argparse
 import base64
 import html
-import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nbformat
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
 from nbformat.notebooknode import NotebookNode
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
 
 from workshop.course.assignment_papers import with_code
 from workshop.course.exercises import exercises_of
 from workshop.site.book_charts import altair_spec, chart_html
 from workshop.site.book_index import HEADING, Page, parts_of_book
+from workshop.site.filled import filled
 from workshop.site.formulas import formula_html
-from workshop.site.myst_blocks import Block, Span, rewritten
+from workshop.site.myst_blocks import Block
 from workshop.site.plain_markdown import Plain, drawn, whole_book
 
 ROOT = Path(__file__).resolve().parents[2]
-
 EXECUTED = ROOT / "_build" / "jupyter_execute" / "book"
 DECK = Path(__file__).with_name("deck")
 VENDOR = ROOT / "book" / "_static" / "vendor"
-NBCONVERT = ROOT / ".venv-grading" / "bin" / "jupyter-nbconvert"
 NOT_LECTURED = {"Front matter", "Appendices"}
 BEFORE = "first_steps"  # front matter, but longer courses begin with it: it opens the first deck
 VOTE = "Let everybody write down an answer, then vote, then run it. On the page the answer stands folded underneath."
 ASK = "Ask what the room sees here before you say it."
 RECALL = "Close the book: who can say each line in other words?"
-TEXT = re.compile(r"(?<=>)[^<]+")
-MARK = re.compile(r"[_*`|\[\]\\]")  # would be Markdown's
 EQUATION = re.compile(r"\$\$.*?\\tag\{.*?\$\$", re.DOTALL)
 
 
@@ -54,7 +53,6 @@ class Slide:
 
     text: str
     notes: str
-    kind: str = "subslide"  # "slide" begins a chapter
     minutes: int = 2
 
 
@@ -130,7 +128,7 @@ class Lecture:
         question = self.plain.inline(box.argument, box.line)
         ability, _, first = self.plain.inline(box.text, box.line).partition("**Know first:**")
         text = f"# {self.plain.inline(self.page.title, 1)}\n\n**{question}**\n\n{ability.strip()}"
-        return Slide(text, f"Who listens knows: {first.split('**Time:**')[0].strip()}", "slide")
+        return Slide(text, f"Who listens knows: {first.split('**Time:**')[0].strip()}")
 
     def read(self, block: Block) -> None:
         """Keep heading and words for the figure that follows; show the paper's numbered equations at once."""
@@ -153,39 +151,23 @@ class Lecture:
         return Slide(self.plain.inline(lines.strip(), 1), RECALL)
 
 
-def with_mathml(markdown: str) -> str:
-    """Markdown with each formula set, but for those in scripts, which are data."""
-
-    def new(span: Span) -> str | None:
-        if span.rule != "math_inline":
-            return None
-        found = formula_html(span.token.content.strip(), display=span.token.markup == "$$")
-        return TEXT.sub(lambda text: MARK.sub(lambda mark: f"&#{ord(mark[0])};", text[0]), found)
-
-    parts = re.split("(<script.*?</script>)", markdown, flags=re.DOTALL)
-    return "".join(part if part.startswith("<script") else rewritten(part, new) for part in parts)
+def coloured(code: str, language: str, _attributes: str) -> str:
+    """A listing with its colours."""
+    formatter = HtmlFormatter(noclasses=True, nobackground=True, nowrap=True)
+    return highlight(code, get_lexer_by_name(language or "text"), formatter)
 
 
-def cells_of(slide: Slide) -> list[NotebookNode]:
-    """The slide and its notes, formulas set."""
-    said = f"({slide.minutes} minutes) {slide.notes}"
-    return [
-        nbformat.v4.new_markdown_cell(with_mathml(text), metadata={"slideshow": {"slide_type": kind}})
-        for kind, text in ((slide.kind, slide.text), ("notes", said))
-    ]
+MARKDOWN = MarkdownIt("commonmark", {"html": True, "highlight": coloured}).enable("table")
+MARKDOWN.use(dollarmath_plugin, double_inline=True, renderer=lambda tex, how: formula_html(tex, how["display_mode"]))
 
 
-def deck(caption: str, lectures: list[list[Slide]]) -> NotebookNode:
-    """The notebook that nbconvert turns into slides."""
+def deck(caption: str, lectures: list[list[Slide]]) -> str:
+    """The page of a part: what it holds, then a stack of slides for each chapter."""
     names = [own[0].text.splitlines()[0].removeprefix("# ") for own in lectures]
     chapters = [f"- {name} ({minutes(own)} minutes)" for name, own in zip(names, lectures, strict=True)]
     text = f"# {caption}\n\nThe Executable Transformer\n\n" + "\n".join(chapters)
-    title = Slide(text, "The minutes of each chapter are the sums of its slides'. S opens this view.", "slide")
-    cells = [cell for slide in [title, *(s for lecture in lectures for s in lecture)] for cell in cells_of(slide)]
-    metadata: dict[str, Any] = {"title": f"{caption} – The Executable Transformer", "language_info": {"name": "python"}}
-    for i, cell in enumerate(cells):
-        cell["id"] = f"slide-{i:03d}"
-    return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    title = Slide(text, "The minutes of each chapter are the sums of its slides'. S opens this view.")
+    return filled("deck/deck.html", caption=caption, stacks=[[title], *lectures], markdown=MARKDOWN.render)
 
 
 def minutes(slides: list[Slide]) -> int:
@@ -193,22 +175,11 @@ def minutes(slides: list[Slide]) -> int:
 
 
 def copy_assets(folder: Path) -> None:
-    """Put what a deck loads beside it; nbconvert expects the style sheets of reveal.js in dist/."""
-    (folder / "dist" / "theme").mkdir(parents=True, exist_ok=True)
-    shutil.copy(DECK / "vendor" / "reveal.css", folder / "dist")
-    shutil.copy(DECK / "slides.css", folder / "dist" / "theme" / "book.css")
-    shutil.copy(VENDOR.parent / "fonts" / "stix-two-math.woff", folder / "dist" / "theme")
-    for source in [*(DECK / "vendor").glob("*.js"), DECK / "slides.js", *VENDOR.glob("vega*.js")]:
+    """Put what a deck loads beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [path for path in (*DECK.glob("slides.*"), *(DECK / "vendor").iterdir()) if path.suffix in {".css", ".js"}]
+    for source in [*files, *VENDOR.glob("vega*.js"), VENDOR.parent / "fonts" / "stix-two-math.woff"]:
         shutil.copy(source, folder)
-
-
-def convert(notebook: Path) -> None:
-    """Let nbconvert make the slides, with the template of this project."""
-    options = {"reveal_url_prefix": "assets", "reveal_theme": "book", "template_name": "template"}
-    given = [f"--SlidesExporter.{name}={value}" for name, value in options.items()]
-    where = f"--TemplateExporter.extra_template_basedirs={DECK}"
-    subprocess.run([NBCONVERT, "--to", "slides", *given, where, "--log-level", "WARN", notebook], check=True)
-    notebook.unlink()
 
 
 def main() -> None:
@@ -224,11 +195,10 @@ def main() -> None:
         for plain in (book[name] for name in names):
             executed = nbformat.read(EXECUTED / f"{plain.page.name}.ipynb", 4)
             lectures.append(Lecture(plain.page, plain, executed).make())
-        path = out / f"part-{number}.ipynb"
-        path.write_text(json.dumps(deck(caption, lectures)), "utf-8")
-        convert(path)
+        path = out / f"part-{number}.slides.html"
+        path.write_text(deck(caption, lectures), "utf-8")
         length = f"{sum(map(len, lectures)) + 1} slides, about {sum(map(minutes, lectures)) + 2} minutes"
-        print(f"{path.stem}.slides.html: {caption}, {length}")
+        print(f"{path.name}: {caption}, {length}")
 
 
 if __name__ == "__main__":

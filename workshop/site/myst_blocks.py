@@ -4,14 +4,11 @@ What stands within a line is found by the inline rules of the same parser.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from markdown_it.renderer import RendererHTML
-from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
@@ -19,14 +16,15 @@ from myst_parser.parsers.options import options_to_items
 
 PARSER = create_md_parser(MdParserConfig(enable_extensions={"colon_fence"}), RendererHTML)
 PARSER.core.ruler.enableOnly(["normalize", "block"])  # what stands within a line stays as it is
-KINDS = {"fence": "fence", "colon_fence": "fence", "front_matter": "comment"}
+KINDS = {"fence": "fence", "colon_fence": "fence", "code_block": "code", "front_matter": "comment"}
 KINDS |= {"myst_target": "target", "myst_line_comment": "comment", "myst_block_break": "break"}
 INLINE = create_md_parser(
     MdParserConfig(enable_extensions={"attrs_inline", "dollarmath", "substitution"}, dmath_double_inline=True),
     RendererHTML,
 )
-NOTED = {"attr", "backticks", "image", "link", "math_inline", "myst_role", "span", "substitution_inline"}
-BEHIND = {"link": "](", "span": "]{"}  # the words of these keep their place
+INLINE.inline.ruler.enableOnly(
+    ["text", "escape", "attr", "backticks", "image", "link", "math_inline", "myst_role", "span", "substitution_inline"]
+)
 DIRECTIVE = re.compile(r"^\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)$")
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C where it is there: four times as fast
 
@@ -39,7 +37,7 @@ class PageError(Exception):
 class Block:
     """A piece of a page; `line` is where it starts in the file, `body_line` where its body starts."""
 
-    kind: str  # "text", "fence", "directive", "target", "comment" or "break"
+    kind: str  # "text", "code" (indented), "fence", "directive", "target", "comment" or "break"
     line: int
     body: list[str]
     body_line: int = 0
@@ -106,42 +104,8 @@ def walk(page: list[Block]) -> list[Block]:
     return out
 
 
-class Span(NamedTuple):
-    """What an inline rule found: where, and its last token; a link begins behind its words, `](`, a span too, `]{`."""
-
-    start: int
-    end: int
-    rule: str
-    token: Token
-
-
-def _noting(rule: str, find: Callable[[StateInline, bool], bool], state: StateInline, silent: bool) -> bool:
-    """The rule of the parser; what it finds goes into `state.env`, too."""
-    start = state.pos
-    if (is_found := find(state, silent)) and not silent:
-        start = state.src.rindex(BEHIND[rule], start, state.pos) if rule in BEHIND else start
-        state.env["spans"].append(Span(start, state.pos, rule, state.tokens[-1]))
-    return is_found
-
-
-INLINE.inline.ruler.enableOnly(["text", "escape", *NOTED])
-for _rule in INLINE.inline.ruler.__rules__:
-    if _rule.name in NOTED:
-        _rule.fn = partial(_noting, _rule.name, _rule.fn)
-
-
-def spans(text: str) -> list[Span]:
-    """What stands within the lines of a text, in order: roles, links, formulas, code, attributes."""
-    env: dict[str, Any] = {"spans": []}
-    INLINE.inline.parse(text, INLINE, env, [])
-    return sorted(env["spans"])
-
-
-def rewritten(text: str, new: Callable[[Span], str | None]) -> str:
-    """The text with what `new` gives for its spans; None leaves one as it is."""
-    parts, done = [], 0
-    for span in spans(text):
-        if (found := new(span)) is not None:
-            parts += [text[done : span.start], found]
-            done = span.end
-    return "".join([*parts, text[done:]])
+def inline_tokens(text: str) -> list[Token]:
+    """What stands within the lines of a text, in order: roles, links, formulas, code; all else is text."""
+    tokens: list[Token] = []
+    INLINE.inline.parse(text, INLINE, {}, tokens)
+    return tokens

@@ -16,13 +16,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from markdown_it.token import Token
 from sphinx.directives.code import LiteralIncludeReader
 
 from workshop.site import book_names, tables, teaching_plan
 from workshop.site.address import Address, configured
 from workshop.site.book_index import Index, Page, pages_in_order, read_page
 from workshop.site.choices import choices_of, told
-from workshop.site.myst_blocks import Block, PageError, Span, blocks, rewritten
+from workshop.site.myst_blocks import Block, PageError, blocks, inline_tokens
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 80  # columns of code that a page shows beside both of its bars
@@ -37,6 +38,7 @@ LIVE = {
     "live-training": "Train the model",
     "live-translator": "Open the translator",
 }
+LABEL = re.compile(r" *\([\w:-]+\)")  # of a formula
 BLOCK_ATTRIBUTES = re.compile(r"^\{[.#][^}]*\}\s*$", re.MULTILINE)
 DEFINITION = re.compile(r"^(?P<term>\S.*)\n(?:\n)?:[ \t]+(?P<text>.+(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 
@@ -84,19 +86,28 @@ class Plain:
 
     def inline(self, text: str, line: int) -> str:
         """`text` with its roles and links replaced; code and mathematics stay as they are."""
+        parts, links = [""], [""]
+        for token in inline_tokens(text):
+            is_label = parts[-1].startswith("$$") and LABEL.match(token.content)
+            is_bare_link = token.type == "link_close" and parts[-1] == "["
+            if is_label or is_bare_link or token.type in {"hardbreak", "image", "substitution_inline"}:
+                raise self.error(line, f"{token.type} {token.content or links[-1]!r} is not known in a notebook")
+            if token.type == "link_open":
+                links.append(self.target(str(token.attrs["href"]), line))
+            parts.append(self.written(token, line) if token.type != "link_close" else f"]({links.pop()})")
+            line += token.content.count("\n")
+        return "".join(parts)
 
-        def new(span: Span) -> str | None:
-            here, words = line + text.count("\n", 0, span.start), text[span.start : span.end]
-            if span.rule == "myst_role":
-                return self.role(span.token.meta["name"], span.token.content.strip(), here)
-            if span.rule == "link" and text[span.start - 1] != "[":
-                return f"]({self.target(words[2:-1], here)})"
-            is_numbered = words.startswith("$$") and re.match(r" *\([\w:-]+\)", text[span.end :])
-            if is_numbered or span.rule in {"image", "link", "substitution_inline"}:
-                raise self.error(here, f"{words.splitlines()[0]!r} is not known in a notebook")
-            return {"attr": "", "span": "]"}.get(span.rule)
-
-        return rewritten(text, new)
+    def written(self, token: Token, line: int) -> str:
+        """What stands within a line, as Markdown."""
+        if token.type == "myst_role":
+            return self.role(token.meta["name"], token.content.strip(), line)
+        if token.type == "code_inline" and "`" in token.content:
+            return f"{token.markup} {token.content} {token.markup}"
+        if token.type in {"code_inline", "math_inline", "math_inline_double"}:
+            return f"{token.markup}{token.content}{token.markup}"
+        brackets = {"link_open": "[", "span_open": "[", "span_close": "]", "text_special": token.markup}
+        return brackets.get(token.type, token.content)
 
     def prose(self, text: str, line: int) -> str:
         return DEFINITION.sub(self._definition, BLOCK_ATTRIBUTES.sub("", self.inline(text, line)))
@@ -166,6 +177,8 @@ class Plain:
     def block(self, block: Block) -> str | None:
         if block.kind == "text":
             return self.prose(block.text, block.line)
+        if block.kind == "code":
+            return block.text
         if block.kind == "fence":
             fence = "````" if "```" in block.text else "```"
             return self._indented(f"{fence}{block.name}\n{self.fitting(block.text, block.line)}\n{fence}", block.indent)

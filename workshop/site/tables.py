@@ -9,6 +9,7 @@ from workshop.lab import correspondence
 from workshop.lab.correspondence import Row
 from workshop.lab.defects import DEFECTS
 from workshop.site.address import Address
+from workshop.site.teaching_plan import one_line
 
 RECORDED = "experiments/results/seeded_defects.json"
 
@@ -21,7 +22,7 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def _one_line(text: str) -> str:
     """Text in a cell: on one line; a bare | would end the cell."""
-    return " ".join(text.split()).replace("|", r"\|")
+    return one_line(text).replace("|", r"\|")
 
 
 def _test(name: str | None, address: Address) -> str:
