@@ -473,10 +473,11 @@ from pathlib import Path
 from workshop.course.grading import pool
 from workshop.course.grading.one import Job
 from workshop.course.grading.sandbox import Limits
+from workshop.course.grading.submissions import Submission
 
 pool.GRACE_SECONDS = 1
 folder = Path(sys.argv[1])
-worker, job = pool.Worker(), Job(folder, "attention", "ada", folder / "missing.ipynb")
+worker, job = pool.Worker(), Job(folder, Submission(folder / "missing.ipynb", "ada", "attention"))
 for signum in (signal.SIGSTOP, signal.SIGKILL):
     worker.grade(job)
     os.kill(worker.process.pid, signum)

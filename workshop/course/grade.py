@@ -36,7 +36,7 @@ try:
     from workshop.course.grading.counted import counted
     from workshop.course.grading.course import Course
     from workshop.course.grading.execute import PYTHON
-    from workshop.course.grading.export import export, refresh_feedback
+    from workshop.course.grading.export import export
     from workshop.course.grading.marks import Marks
     from workshop.course.grading.one import Job
     from workshop.course.grading.pool import grade_all
@@ -51,7 +51,7 @@ def is_done(job: Job) -> bool:
     """Whether this submission was graded before, as it is now; a damaged record means that it is graded again."""
     record = job.recorded()
     same = bool(record) and not record["error"] and record["fingerprint"] == job.fingerprint()
-    return same and job.autograded.exists()
+    return same and job.of_student("autograded").exists()
 
 
 def sandbox(go_on: bool) -> str:
@@ -172,14 +172,8 @@ def run(
     for name, found in by_chapter.items():
         print(f"{name}: {counted(len(found), 'notebook')}. nbgrader reads its assignment.", flush=True)
         the_course.prepare(name)
-    jobs = [
-        Job(
-            *(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters),
-            drawn_for=(key, s.listed) if key else None,
-        )
-        for s in submissions
-    ]
-    todo = [job for job in jobs if job.student in again or not is_done(job)]
+    jobs = [Job(the_course.root, one, limits, the_course.chapters, key) for one in submissions]
+    todo = [job for job in jobs if job.submission.student in again or not is_done(job)]
     words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
     print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. Code gets {words}.", flush=True)
     for line in lines[:SHOWN]:
@@ -188,7 +182,6 @@ def run(
         print(f"  … and {len(lines) - SHOWN} more, all in the report")
     sys.stdout.flush()
     grade_all(todo, at_once)
-    refresh_feedback([job for job in jobs if job not in todo])
     taken = {one.file for one in submissions}
     left_out = [path.relative_to(folder) for path in layouts.files(folder) if path not in taken]
     return written_out(the_course, by_chapter, lines, left_out, students)
