@@ -660,7 +660,7 @@ def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path:
         "never": set(),
         tmp_path.name: set(),
     }
-    told = absent(students, found, "attention", left_out)
+    told = absent(students, with_students(dict.fromkeys(students, ""), found), "attention", left_out)
     assert {n: {part.split(" was ")[0] for part in text.split("; ") if part} for n, text in told.items()} == may_be
 
 
