@@ -480,7 +480,7 @@ folder = Path(sys.argv[1])
 worker, job = pool.Worker(), Job(folder, Submission(folder / "missing.ipynb", "ada", "attention"))
 for signum in (signal.SIGSTOP, signal.SIGKILL):
     worker.grade(job)
-    os.kill(worker.process.pid, signum)
+    os.kill(worker.pid, signum)
     job.limits = Limits(notebook_seconds=1)
     worker.grade(job)
     print(job.recorded()["error"])
