@@ -3,14 +3,12 @@
 Of a project they are its tests; test_3_… belongs to its task 3.
 """
 
-import ast
 import re
 import symtable
 from typing import Any
 
 PARTS = {"-check": "check", "-hidden": "further checks"}
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"  # nbgrader's own, in the cell of further checks
-SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 TEST = re.compile(r"test_(\d+)_")
 MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
 HEADING = re.compile(r"## (.+)")
@@ -32,11 +30,6 @@ def bound(source: str) -> set[str]:
     """The names that a cell binds for the cells after it."""
     top = symtable.symtable(plain_python(source), "cell", "exec")
     return {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
-
-
-def definitions(check: str) -> str:
-    """What a visible check defines, which the hidden one may use."""
-    return ast.unparse(ast.Module(ast.parse(check).body[:-SHOWING], []))
 
 
 def is_written(part: str) -> bool:
@@ -72,6 +65,5 @@ def told(cell: Any) -> dict[str, Any]:
         "name": nbgrader.get("grade_id") or "a cell of the student's own",
         "source": book.get("drawn") or cell.source,  # numbers are only shown in the notebook
         "names": list(book.get("names" if is_check else "binds", [])),
-        "answer": book.get("answer", ""),
         "without": list(book.get("without", [])),
     }
