@@ -10,7 +10,7 @@ from itertools import groupby
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
-from workshop.course.assignment_papers import explanation, half_right, numbered
+from workshop.course.assignment_papers import half_right, numbered, with_code
 from workshop.course.exercise_context import asked, bound, cells_before, places
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check, tags
 from workshop.course.grading.counted import counted
@@ -133,16 +133,15 @@ class AssignmentWriter:
             name = f"{label}-{part}"
             role = _nbgrader(name, grade=True, locked=True, points=points[part])
             self.cells.append(code(name, source, role, answer=label, names=names, **without))
-        if words := explanation(self.plain, exercise):
+        if words := with_code(self.plain, exercise.explanation):
             self.cells.append(text(f"{label}-explanation", words, book={"only": "instructor"}))
 
     def _written(self, exercise: Exercise) -> None:
         """One cell of prose, marked by hand; the rubric stands in the instructor's version."""
         words = self.plain.inline
         rubric = [f"- {counted(points, 'point')}: {words(what, exercise.line)}" for points, what in exercise.rubric]
-        answer = "\n\n".join(
-            [explanation(self.plain, exercise), "**Rubric**\n\n" + "\n".join(rubric), half_right(exercise)]
-        )
+        explanation = with_code(self.plain, exercise.explanation)
+        answer = "\n\n".join([explanation, "**Rubric**\n\n" + "\n".join(rubric), half_right(exercise)])
         role = _nbgrader(exercise.label, grade=True, solution=True, points=exercise.points)
         self.cells.append(text(exercise.label, answer, nbgrader=role, book={"starter": WRITTEN_STARTER}))
 

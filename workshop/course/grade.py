@@ -42,7 +42,6 @@ try:
     from workshop.course.grading.pool import grade_all
     from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
     from workshop.course.grading.submissions import Submission, find
-    from workshop.course.grading.summary import changed_by_many
 except ImportError as error:  # nbgrader lives in an environment of its own
     raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
 
@@ -184,29 +183,7 @@ def run(
     grade_all(todo, at_once)
     taken = {one.file for one in submissions}
     left_out = [path.relative_to(folder) for path in layouts.files(folder) if path not in taken]
-    return written_out(the_course, by_chapter, lines, left_out, students)
-
-
-def written_out(
-    the_course: Course,
-    by_chapter: dict[str, list[Submission]],
-    lines: list[str],
-    left_out: list[Path],
-    students: dict[str, str] | None,
-) -> dict[str, list[Marks]]:
-    """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
-    marks = {}
-    for name, found in by_chapter.items():
-        absent = None if students is None else class_list.absent(students, found, name, left_out)
-        if absent:
-            print(f"{name}: no notebook of some of the class ({len(absent)}). The report has the names.")
-        gone = the_course.gone(name, {one.student for one in found})
-        for line in gone:
-            print(line)
-        marks[name] = export(the_course.root, name, found, [*lines, *gone], absent, students)
-        for line in changed_by_many(marks[name])[0]:
-            print(f"WARNING: {line}")
-    return marks
+    return {name: export(the_course, name, found, lines, left_out, students) for name, found in by_chapter.items()}
 
 
 def main() -> None:

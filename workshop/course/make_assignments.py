@@ -72,9 +72,8 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
         marking = out / "rubrics" / f"{name}.md"
         marking.parent.mkdir(exist_ok=True)
         marking.write_text(assignment_papers.rubric(page, plain, exercises), "utf-8")
-    every = chapters().values() if names else found.values()
-    lines = [row for page, plain, exercises in every for row in assignment_papers.rows(page, plain, exercises)]
-    (out / "exercises.csv").write_text(assignment_papers.table(lines), "utf-8")
+    every = chapters() if names else found
+    (out / "exercises.csv").write_text(assignment_papers.table(every.values()), "utf-8")
     for course in teaching_plan.courses(ROOT):
         text = teaching_plan.syllabus(ROOT, course, configured(ROOT).site)
         (out / f"syllabus-{course.replace(' ', '-')}.md").write_text(text, "utf-8")

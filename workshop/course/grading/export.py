@@ -6,8 +6,8 @@ from pathlib import Path
 
 import nbformat
 
-from workshop.course.grading import exercise_parts, marks, summary
-from workshop.course.grading.course import gradebook
+from workshop.course.grading import class_list, exercise_parts, marks, summary
+from workshop.course.grading.course import Course, gradebook
 from workshop.course.grading.feedback import page
 from workshop.course.grading.one import Job, notebook
 from workshop.course.grading.submissions import Submission
@@ -37,20 +37,27 @@ def write_tables(root: Path, chapter: str, table: list[marks.Marks]) -> list[str
 
 
 def export(
-    root: Path,
+    course: Course,
     chapter: str,
     submissions: list[Submission],
     lines: list[str],
-    absent: dict[str, str] | None = None,
-    students: dict[str, str] | None = None,
+    left_out: list[Path],
+    students: dict[str, str] | None,
 ) -> list[marks.Marks]:
-    """Write the marks, the report and the feedback for one chapter.
+    """Write the marks, the report and the feedback for one chapter; on the screen, what nobody should overlook.
 
     Args:
-        absent: of whom of the class there is no notebook → files that may be theirs; None without a class list.
-        students: those of the class list → what it notes of them.
+        lines: for the report.
+        left_out: files that were not graded.
+        students: those of the class list → what it notes of them; None without one.
     """
-    found = []
+    root, found = course.root, []
+    absent = None if students is None else class_list.absent(students, submissions, chapter, left_out)
+    if absent:
+        print(f"{chapter}: no notebook of some of the class ({len(absent)}). The report has the names.")
+    gone = course.gone(chapter, {one.student for one in submissions})
+    print("\n".join(gone), end="\n" * bool(gone))
+    lines = [*lines, *gone]
     titles = exercise_parts.titles(nbformat.read(notebook(root / "release", chapter), 4))
     with gradebook(root) as book:
         for one in submissions:
@@ -68,6 +75,8 @@ def export(
         ]
         lines = [*lines, *write_tables(root, chapter, [*found, *missing])]
         (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines, absent), "utf-8")
+        for line in summary.changed_by_many(found)[0]:
+            print(f"WARNING: {line}")
     return found
 
 

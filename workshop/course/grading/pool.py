@@ -27,6 +27,7 @@ class Worker:
     """A process that grades one submission after the other."""
 
     process: ProcessPoolExecutor | None = None
+    pid: int | None = None
 
     def grade(self, job: Job) -> float:
         """Grade one, within its time; the seconds that it took."""
@@ -50,12 +51,13 @@ class Worker:
 
     def stop(self) -> None:
         """End the process with the checker that it started; a sandbox ends with its checker."""
-        if self.process is not None:
+        process, pid, self.process, self.pid = self.process, self.pid, None, None
+        if pid:
             for end in (os.killpg, os.kill):
                 with contextlib.suppress(ProcessLookupError):
-                    end(self.pid, signal.SIGKILL)
-            self.process.shutdown()
-        self.process = None
+                    end(pid, signal.SIGKILL)
+        if process:
+            process.shutdown()
 
 
 def grade_all(jobs: list[Job], at_once: int) -> None:
