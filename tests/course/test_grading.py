@@ -237,7 +237,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from workshop.course import variants
 from workshop.course.grade import refuse_drawn
 from workshop.course.grade_one import chosen, notebooks
+from workshop.course.grading.export import write_feedback
 from workshop.course.grading.feedback import ROOT, Presentation
+from workshop.course.grading.marks import Marks
 from workshop.course.grading.submissions import Submission
 
 answer = new_code_cell(metadata={"nbgrader": {"solution": True, "grade_id": "ex-f"}})
@@ -257,6 +259,9 @@ for number, text in enumerate([variants.HEAD, variants.HEAD, ""]):
     (home / f"{number}.ipynb").write_text(text, "utf-8")
     os.utime(home / f"{number}.ipynb", (number, number))
 one, two, three = (Submission(home / f"{number}.ipynb", str(number), "attention") for number in range(3))
+lost = Marks(one, {}, {})  # no notebook of it ran
+write_feedback(home, "attention", [lost])
+print(lost.error)
 refuse_drawn([one, three, three])
 for folder in (home, home / "in" / ".."):
     print(notebooks(folder, "attention")[0].name)
@@ -272,9 +277,10 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     (home / "in").mkdir(parents=True)
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome, empty, tried, *newest, by_name = done.stdout.splitlines()
+    outcome, empty, tried, lost, *newest, by_name = done.stdout.splitlines()
     assert empty.startswith("Not answered"), "the starter's {} under another comment"
     assert tried == "KeyError: …/x", "and no folder of this machine"
+    assert "feedback" in lost, "who gets no page is told, and the others get theirs"
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
     assert newest == ["2.ipynb"] * 2, "dots above the folder hide nothing"
     assert re.match(r"Graded: Attention\.ipynb; not graded: scratch\.ipynb, 2", by_name), "it counts, and is named"
