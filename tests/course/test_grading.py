@@ -486,7 +486,7 @@ folder = Path(sys.argv[1])
 worker, job = pool.Worker(), Job(folder, Submission(folder / "missing.ipynb", "ada", "attention"))
 for signum in (signal.SIGSTOP, signal.SIGKILL):
     worker.grade(job)
-    os.kill(worker.pid, signum)
+    os.kill(worker.process.pid, signum)
     job.limits = Limits(notebook_seconds=1)
     worker.grade(job)
     print(job.recorded()["error"])
@@ -507,6 +507,34 @@ def test_a_grading_process_that_stops_or_ends_is_replaced_and_a_damaged_record_i
     assert re.search(r"\b[23] s", stopped)
     assert "grading.log" in ended
     assert damaged == ["{}"] * 3, "as if it had never been graded"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from workshop.course.grading import pool
+from workshop.course.grading.one import Job
+from workshop.course.grading.submissions import Submission
+
+folder = Path(sys.argv[1])
+worker = pool.Worker()
+worker.grade(Job(folder, Submission(folder / "missing.ipynb", "ada", "attention")))
+print(worker.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.deep
+def test_a_grading_process_ends_with_the_grader(tmp_path: Path) -> None:
+    command = [zoo.PYTHON, "-c", KILLED, tmp_path]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    for _ in range(60):
+        asked = ["ps", "-o", "stat=", "-p", done.stdout.strip()]
+        state = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+        if not state.strip() or state.startswith("Z"):  # nobody may have asked how it ended
+            break
+        time.sleep(0.5)
+    assert not state.strip() or state.startswith("Z")
 
 
 def test_without_a_sandbox_nothing_runs_unasked(needs_grading: None, tmp_path: Path) -> None:

@@ -6,28 +6,36 @@ import os
 import queue
 import signal
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from multiprocessing.connection import Connection
+from typing import Any
 
 from workshop.course.grading.one import Job, give_up, grade
 
 GRACE_SECONDS = 120  # beyond a notebook's own time, for nbgrader and for processes to start
 
 
-def _begin(log: str) -> None:
-    """The state in which a grading process works: silent, for nbgrader says much and it is all in the record."""
+def _serve(connection: Connection, log: str) -> None:
+    """The body of a grading process; silent, for nbgrader says much and it is all in the record."""
     os.setpgrp()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.dup2(file, 1)
     os.dup2(file, 2)
+    with contextlib.suppress(EOFError):
+        while True:
+            job = connection.recv()
+            try:
+                grade(job)
+            except Exception as error:
+                give_up(job, f"{type(error).__name__}: {error}")
+            connection.send(True)
 
 
 class Worker:
     """A process that grades one submission after the other."""
 
-    process: ProcessPoolExecutor | None = None
-    pid: int | None = None
+    process: Any = None
 
     def grade(self, job: Job) -> float:
         """Grade one, within its time; the seconds that it took."""
@@ -35,29 +43,31 @@ class Worker:
         job.record.unlink(missing_ok=True)  # that of an earlier file must not pass for this one's
         try:
             if self.process is None:
-                log = str(job.root / "grading.log")
-                self.process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin, (log,))
-                self.pid = self.process.submit(os.getpid).result()
-            self.process.submit(grade, job).result(job.limits.notebook_seconds + GRACE_SECONDS)
+                context = multiprocessing.get_context("spawn")
+                self.connection, theirs = context.Pipe()
+                self.process = context.Process(target=_serve, args=(theirs, str(job.root / "grading.log")))
+                self.process.start()
+                theirs.close()
+            self.connection.send(job)
+            if not self.connection.poll(job.limits.notebook_seconds + GRACE_SECONDS):
+                raise TimeoutError
+            self.connection.recv()
         except TimeoutError:
             self.stop()
             give_up(job, f"no end after {time.monotonic() - began:.0f} s")
-        except BrokenProcessPool:
+        except (EOFError, OSError):
             self.stop()
             give_up(job, "the grading process ended without a word: see grading.log")
-        except Exception as error:
-            give_up(job, f"{type(error).__name__}: {error}")
         return time.monotonic() - began
 
     def stop(self) -> None:
         """End the process with the checker that it started; a sandbox ends with its checker."""
-        process, pid, self.process, self.pid = self.process, self.pid, None, None
-        if pid:
+        if self.process is not None:
             for end in (os.killpg, os.kill):
                 with contextlib.suppress(ProcessLookupError):
-                    end(pid, signal.SIGKILL)
-        if process:
-            process.shutdown()
+                    end(self.process.pid, signal.SIGKILL)
+            self.process.join()
+        self.process = None
 
 
 def grade_all(jobs: list[Job], at_once: int) -> None:
