@@ -237,7 +237,9 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from workshop.course import variants
 from workshop.course.grade import refuse_drawn
 from workshop.course.grade_one import chosen, notebooks
+from workshop.course.grading.export import write_feedback
 from workshop.course.grading.feedback import ROOT, Presentation
+from workshop.course.grading.marks import Marks
 from workshop.course.grading.submissions import Submission
 
 answer = new_code_cell(metadata={"nbgrader": {"solution": True, "grade_id": "ex-f"}})
@@ -260,6 +262,9 @@ for number, text in enumerate([variants.HEAD, variants.HEAD, ""]):
     (home / f"{number}.ipynb").write_text(text, "utf-8")
     os.utime(home / f"{number}.ipynb", (number, number))
 one, two, three = (Submission(home / f"{number}.ipynb", str(number), "attention") for number in range(3))
+lost = Marks(one, {}, {})  # no notebook of it ran
+write_feedback(home, "attention", [lost])
+print(lost.error)
 refuse_drawn([one, three, three])
 for folder in (home, home / "in" / ".."):
     print(notebooks(folder, "attention")[0].name)
@@ -275,9 +280,10 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     (home / "in").mkdir(parents=True)
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome, both, empty, tried, *newest, by_name = done.stdout.splitlines()
+    outcome, both, empty, tried, lost, *newest, by_name = done.stdout.splitlines()
     assert empty.startswith("Not answered"), "the starter's {} under another comment"
     assert tried == "KeyError: …/x", "and no folder of this machine"
+    assert "feedback" in lost, "who gets no page is told, and the others get theirs"
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
     assert both.startswith("Put a number"), "what the check says, and last what comes first"
     assert both.endswith("SyntaxError: line 2")
@@ -478,10 +484,11 @@ from pathlib import Path
 from workshop.course.grading import pool
 from workshop.course.grading.one import Job
 from workshop.course.grading.sandbox import Limits
+from workshop.course.grading.submissions import Submission
 
 pool.GRACE_SECONDS = 1
 folder = Path(sys.argv[1])
-worker, job = pool.Worker(), Job(folder, "attention", "ada", folder / "missing.ipynb")
+worker, job = pool.Worker(), Job(folder, Submission(folder / "missing.ipynb", "ada", "attention"))
 for signum in (signal.SIGSTOP, signal.SIGKILL):
     worker.grade(job)
     os.kill(worker.process.pid, signum)
@@ -505,6 +512,34 @@ def test_a_grading_process_that_stops_or_ends_is_replaced_and_a_damaged_record_i
     assert re.search(r"\b[23] s", stopped)
     assert "grading.log" in ended
     assert damaged == ["{}"] * 3, "as if it had never been graded"
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from workshop.course.grading import pool
+from workshop.course.grading.one import Job
+from workshop.course.grading.submissions import Submission
+
+folder = Path(sys.argv[1])
+worker = pool.Worker()
+worker.grade(Job(folder, Submission(folder / "missing.ipynb", "ada", "attention")))
+print(worker.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.deep
+def test_a_grading_process_ends_with_the_grader(tmp_path: Path) -> None:
+    command = [zoo.PYTHON, "-c", KILLED, tmp_path]
+    pid = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+    state = "?"
+    for _ in range(60):
+        state = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True, check=False).stdout
+        if state[:1] in ("", "Z"):  # nobody may have asked how it ended
+            break
+        time.sleep(0.5)
+    assert state[:1] in ("", "Z")
 
 
 def test_without_a_sandbox_nothing_runs_unasked(needs_grading: None, tmp_path: Path) -> None:

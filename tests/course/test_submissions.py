@@ -15,8 +15,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from workshop.course.grading.class_list import absent, with_students
 from workshop.course.grading.class_list import read as read_class
 from workshop.course.grading.counted import counted
-from workshop.course.grading.exercise_parts import part_title, titles
-from workshop.course.grading.exercise_parts import rows as exercise_rows
+from workshop.course.grading.exercise_parts import titles
 from workshop.course.grading.marks import (
     NO_MARK,
     Marks,
@@ -25,6 +24,7 @@ from workshop.course.grading.marks import (
     changed_by_hand,
     for_excel,
     generic,
+    marks_of,
     moodle,
     of_absent,
 )
@@ -500,6 +500,13 @@ def graded(name: str, auto: float | None, manual: float | None, asks: bool = Fal
     return SimpleNamespace(name=name, needs_manual_grade=asks, **points)
 
 
+def from_gradebook(entries: list[Any], names: dict[str, str] | None = None) -> Marks:
+    """The marks of a student whose gradebook has these entries."""
+    book = SimpleNamespace(find_submission_notebook=lambda *_: SimpleNamespace(grades=entries, comments=[]))
+    record = {"outcomes": {}, "events": [], "error": ""}
+    return marks_of(book, Submission(Path("x"), "ada", "attention"), record, names or {})
+
+
 def test_a_mark_that_a_person_changed_says_so_with_the_reason() -> None:
     entries = [graded("ex-f-check", 2, 0), graded("ex-f-hidden", 1, 1), graded("ex-why", None, 2)]
     entries += [graded("ex-g-check", 0, 2)]
@@ -524,12 +531,9 @@ def test_a_written_answer_that_nobody_has_marked_is_no_0() -> None:
         graded("ex-old", None, 1, asks=True),
         graded("ex-empty", 0, None),
     ]
-    shown = {row["title"]: (row["parts"][0]["score"], row["is_waiting"]) for row in exercise_rows(entries, {})}
-    assert shown == {"ex-why": ("–", True), "ex-old": ("1", False), "ex-empty": ("0", False)}
-    one = Marks(
-        Submission(Path("x"), "ada", "attention"), {"ex-why": 0.0}, {"ex-why": 6.0}, ["ex-why"], unseen={"ex-why"}
-    )
-    assert rows(generic([one]))[1][2:6] == ["0.0", "6.0", "–", "ex-why"]
+    one = from_gradebook(entries)
+    assert (one.shown, one.unseen) == ({"ex-why": "–", "ex-old": 1, "ex-empty": 0}, {"ex-why"})
+    assert rows(generic([one]))[1][2:8] == ["1.0", "6.0", "–", "1.0", "0.0", "ex-old ex-why"]
 
 
 def test_excel_opens_a_table_in_columns_and_with_all_letters() -> None:
@@ -612,12 +616,12 @@ def test_a_part_has_the_title_of_its_exercise() -> None:
     book = assignment()
     book.cells.insert(2, new_markdown_cell(statement, id="ex-f-text-2"))
     assert titles(book) == {"ex-f": "Exercise 2: Doubles"}
-    assert part_title("ex-f-hidden", titles(book)) == "Exercise 2: Doubles, further checks"
     grades = [graded("ex-f-check", 2, None), graded("ex-f-hidden", None, None), graded("ex-why", None, 1)]
-    first, second = exercise_rows(grades, titles(book))
-    assert (first["title"], first["score"], first["of"]) == ("Exercise 2: Doubles", 2, 4)
-    assert [part["words"] for part in first["parts"]] == ["check", "further checks"]
-    assert [part["words"] for part in second["parts"]] == [""]
+    one = from_gradebook(grades, titles(book))
+    assert one.title("ex-f-hidden") == "Exercise 2: Doubles, further checks"
+    assert (one.title("ex-f"), one.title("ex-why")) == ("Exercise 2: Doubles", "ex-why")
+    assert one.parts == {"ex-f": ["ex-f-check", "ex-f-hidden"], "ex-why": ["ex-why"]}
+    assert (one.shown["ex-f"], one.worth(one.parts["ex-f"])) == (2, 4)
 
 
 # ── The class list ────────────────────────────────────────────────────────────────────────────────────────────
@@ -674,7 +678,7 @@ def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path:
         "never": set(),
         tmp_path.name: set(),
     }
-    told = absent(students, found, "attention", left_out)
+    told = absent(students, with_students(dict.fromkeys(students, ""), found), "attention", left_out)
     assert {n: {part.split(" was ")[0] for part in text.split("; ") if part} for n, text in told.items()} == may_be
 
 

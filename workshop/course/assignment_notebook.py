@@ -1,15 +1,16 @@
 """The assignment of a chapter: its exercises as a notebook in the format of nbgrader, solutions in place.
 
-What a student gets is made from this by nbgrader (grading/student_version.py): starters put back, explanations and
+What a student gets is made from this by nbgrader (grading/course.py): starters put back, explanations and
 hidden checks taken out. The same chapter always gives the same bytes: each cell is named after its exercise.
 """
 
 import json
+from itertools import groupby
 
 import nbformat
 from nbformat.notebooknode import NotebookNode
 
-from workshop.course.assignment_papers import explanation, half_right, numbered
+from workshop.course.assignment_papers import half_right, numbered, with_code
 from workshop.course.exercise_context import asked, bound, cells_before, places
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check, tags
 from workshop.course.grading.counted import counted
@@ -41,6 +42,9 @@ assert message.startswith({passed!r}), message"""
 HIDDEN = """\
 # The grader runs further checks here.
 ### BEGIN HIDDEN TESTS
+{definitions}
+
+
 {source}
 ### END HIDDEN TESTS"""
 
@@ -101,32 +105,26 @@ class AssignmentWriter:
     def _statement(self, exercise: Exercise, number: str) -> None:
         """Title, task and hints as text; a cell that the exercise only shows stays a cell."""
         task = task_words(exercise.kind, vars(exercise) | {"without": " | ".join(exercise.without)})
-        parts = [f"## {number}: {self.plain.inline(exercise.title, exercise.line)}\n\n*{task}*"]
-        pending: list[Block] = []
+        head = f"## {number}: {self.plain.inline(exercise.title, exercise.line)}\n\n*{task}*"
+        for is_code, run in groupby([*exercise.statement, *exercise.hints], lambda one: one.name == "code-cell"):
+            blocks = [*run]
+            words = [head, "" if is_code else self.plain.render(blocks)]
+            head = ""
+            if any(words):
+                name = f"{exercise.label}-text-{len(self.cells)}"
+                self.cells.append(text(name, "\n\n".join(filter(None, words))))
+            for block in blocks if is_code else ():
+                self._shown(exercise, block)
 
-        def flush() -> None:
-            if rendered := self.plain.render(pending):
-                parts.append(rendered)
-            pending.clear()
-            if parts:
-                self.cells.append(text(f"{exercise.label}-text-{len(self.cells)}", "\n\n".join(parts)))
-            parts.clear()
-
-        for block in exercise.statement:
-            if block.name == "code-cell":
-                flush()
-                is_numbers = "numbers" in tags(block)
-                name = f"{exercise.label}-numbers" if is_numbers else f"{exercise.label}-shown-{len(self.cells)}"
-                source = block.text.strip("\n")
-                book: dict[str, object] = {"binds": sorted(bound(source))}
-                if is_numbers:  # what there is to choose from is for the grader, and for no reader
-                    book |= {"numbers": exercise.label, "choices": source}
-                    source = written(source)
-                self.cells.append(code(name, source, _nbgrader(name, locked=True), **book))
-            else:
-                pending.append(block)
-        pending.extend(exercise.hints)
-        flush()
+    def _shown(self, exercise: Exercise, block: Block) -> None:
+        is_numbers = "numbers" in tags(block)
+        name = f"{exercise.label}-numbers" if is_numbers else f"{exercise.label}-shown-{len(self.cells)}"
+        source = block.text.strip("\n")
+        book: dict[str, object] = {"binds": sorted(bound(source))}
+        if is_numbers:  # what there is to choose from is for the grader, and for no reader
+            book |= {"numbers": exercise.label, "choices": source}
+            source = written(source)
+        self.cells.append(code(name, source, _nbgrader(name, locked=True), **book))
 
     def _machine(self, exercise: Exercise) -> None:
         """The answer cell, filled in; the visible check; the hidden check; and the explanation."""
@@ -135,7 +133,7 @@ class AssignmentWriter:
         solution = code(label, cells["solution"], _nbgrader(label, solution=True), starter=cells["answer"], **without)
         definitions, call = split_check(cells["check"])
         check = CHECK.format(definitions=definitions, call=call, passed=PASSED)
-        hidden = HIDDEN.format(source=cells["hidden-check"])
+        hidden = HIDDEN.format(definitions=definitions, source=cells["hidden-check"])  # it may call the visible one
         names = sorted(asked(exercise))
         points = {"check": exercise.visible_points, "hidden": exercise.points - exercise.visible_points}
         self.cells.append(solution)
@@ -143,16 +141,15 @@ class AssignmentWriter:
             name = f"{label}-{part}"
             role = _nbgrader(name, grade=True, locked=True, points=points[part])
             self.cells.append(code(name, source, role, answer=label, names=names, **without))
-        if words := explanation(self.plain, exercise):
+        if words := with_code(self.plain, exercise.explanation):
             self.cells.append(text(f"{label}-explanation", words, book={"only": "instructor"}))
 
     def _written(self, exercise: Exercise) -> None:
         """One cell of prose, marked by hand; the rubric stands in the instructor's version."""
         words = self.plain.inline
         rubric = [f"- {counted(points, 'point')}: {words(what, exercise.line)}" for points, what in exercise.rubric]
-        answer = "\n\n".join(
-            [explanation(self.plain, exercise), "**Rubric**\n\n" + "\n".join(rubric), half_right(exercise)]
-        )
+        explanation = with_code(self.plain, exercise.explanation)
+        answer = "\n\n".join([explanation, "**Rubric**\n\n" + "\n".join(rubric), half_right(exercise)])
         role = _nbgrader(exercise.label, grade=True, solution=True, points=exercise.points)
         self.cells.append(text(exercise.label, answer, nbgrader=role, book={"starter": WRITTEN_STARTER}))
 

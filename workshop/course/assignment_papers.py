@@ -3,9 +3,9 @@
 import csv
 import io
 import tomllib
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from workshop.course.exercises import Exercise, tags
 from workshop.course.grading.counted import counted
@@ -52,11 +52,6 @@ def numbered(page: Page, plain: Plain, exercise: Exercise, place: int) -> str:
     return f"Exercise {place}" + (f" ({number} in the book)" if number else "")
 
 
-def explanation(plain: Plain, exercise: Exercise) -> str:
-    """The words of a solution, with the code that it only shows."""
-    return with_code(plain, exercise.explanation)
-
-
 def half_right(exercise: Exercise) -> str:
     """An answer to a written exercise that earns half of its points, and for what."""
     half = tomllib.loads(HALF_RIGHT.read_text("utf-8"))[exercise.label]
@@ -65,29 +60,21 @@ def half_right(exercise: Exercise) -> str:
     )
 
 
-def rows(page: Page, plain: Plain, exercises: list[Exercise]) -> list[dict[str, Any]]:
-    """The lines of the table for one chapter."""
-    return [
-        vars(exercise)
-        | {
-            "chapter": page.name,
-            "in_chapter": place,
-            "number": plain.index.numbers.get((page.name, exercise.line), ""),
-            "marked": "by machine" if exercise.is_graded_by_machine else "by hand",
-        }
-        for place, exercise in enumerate(exercises, 1)
-    ]
-
-
-def table(lines: list[dict[str, Any]]) -> str:
+def table(chapters: Iterable[tuple[Page, Plain, list[Exercise]]]) -> str:
+    """Every exercise of these chapters, as CSV."""
     file = io.StringIO()
     writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(lines)
+    for page, plain, exercises in chapters:
+        for place, exercise in enumerate(exercises, 1):
+            number = plain.index.numbers.get((page.name, exercise.line), "")
+            marked = "by machine" if exercise.is_graded_by_machine else "by hand"
+            where = {"chapter": page.name, "in_chapter": place, "number": number, "marked": marked}
+            writer.writerow(vars(exercise) | where)
     return file.getvalue()
 
 
 def rubric(page: Page, plain: Plain, exercises: list[Exercise]) -> str:
     """How each exercise of a chapter is marked, with its solution and the mistakes that people make."""
-    own = {"counted": counted, "numbered": numbered, "explanation": explanation, "half_right": half_right}
+    own = {"counted": counted, "numbered": numbered, "with_code": with_code, "half_right": half_right}
     return filled("rubric.md", page=page, plain=plain, exercises=exercises, **own)

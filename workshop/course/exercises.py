@@ -208,15 +208,13 @@ def exercises_of(page: Page) -> list[Exercise]:
             raise _error(page, block.line, f"{label} has no {{solution-start}}")
         task = _task(page, block, inside)
         exercise = Exercise(label, block.argument, block.line, **task)
-        for part in inside:
-            if part.name == "hint":
-                exercise.hints.append(part)
-            elif part.name != "task" and not (part.name == "code-cell" and _add_cell(page, exercise, part)):
-                exercise.statement.append(part)
-        for part in solutions[label]:
-            if part.name == "rubric":
-                exercise.rubric = _read_rubric(page, part)
-            elif not (part.name == "code-cell" and _add_cell(page, exercise, part)):
-                exercise.explanation.append(part)
+        for parts, shown in ((inside, exercise.statement), (solutions[label], exercise.explanation)):
+            for part in parts:
+                if part.name == "hint":
+                    exercise.hints.append(part)
+                elif part.name == "rubric":
+                    exercise.rubric = _read_rubric(page, part)
+                elif part.name != "task" and not (part.name == "code-cell" and _add_cell(page, exercise, part)):
+                    shown.append(part)
         found.append(_checked(page, exercise))
     return found

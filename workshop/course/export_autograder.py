@@ -20,7 +20,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from workshop.course.grading.exercise_parts import definitions
 from workshop.site.address import configured
 from workshop.site.filled import filled
 from workshop.site.versions import pack
@@ -91,13 +90,11 @@ def for_classroom50(chapter: str, assignments: Path, out: Path) -> Path:
 
 def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
     """A test file in Otter's exception-based form: each check runs in a copy of the student's names."""
-    cases, before = [], ""
-    for cell in checks:  # the visible one comes first
+    cases = []
+    for cell in checks:
         role = cell["metadata"]["nbgrader"]
-        source = f"{before}\n{''.join(cell['source'])}"
-        before = definitions(source)
         part = {"part": role["grade_id"].removeprefix(f"{label}-"), "points": role["points"]}
-        cases.append(part | {"names": repr(cell["metadata"]["book"]["names"]), "source": repr(source)})
+        cases.append(part | {"names": repr(cell["metadata"]["book"]["names"]), "source": repr("".join(cell["source"]))})
     return filled("autograder/otter_test.py.j2", label=label, cases=cases)
 
 

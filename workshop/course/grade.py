@@ -36,13 +36,12 @@ try:
     from workshop.course.grading.counted import counted
     from workshop.course.grading.course import Course
     from workshop.course.grading.execute import PYTHON
-    from workshop.course.grading.export import export, refresh_feedback
+    from workshop.course.grading.export import export
     from workshop.course.grading.marks import Marks
     from workshop.course.grading.one import Job
     from workshop.course.grading.pool import grade_all
     from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
     from workshop.course.grading.submissions import Line, Submission, find
-    from workshop.course.grading.summary import changed_by_many
 except ImportError as error:  # nbgrader lives in an environment of its own
     raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
 
@@ -51,7 +50,7 @@ def is_done(job: Job) -> bool:
     """Whether this submission was graded before, as it is now; a damaged record means that it is graded again."""
     record = job.recorded()
     same = bool(record) and not record["error"] and record["fingerprint"] == job.fingerprint()
-    return same and job.autograded.exists()
+    return same and job.of_student("autograded").exists()
 
 
 def sandbox(go_on: bool) -> str:
@@ -172,14 +171,8 @@ def run(
     for name, found in by_chapter.items():
         print(f"{name}: {counted(len(found), 'notebook')}. nbgrader reads its assignment.", flush=True)
         the_course.prepare(name)
-    jobs = [
-        Job(
-            *(the_course.root, s.chapter, s.student, s.file, limits, the_course.chapters),
-            drawn_for=(key, s.listed) if key else None,
-        )
-        for s in submissions
-    ]
-    todo = [job for job in jobs if job.student in again or not is_done(job)]
+    jobs = [Job(the_course.root, one, limits, the_course.chapters, key) for one in submissions]
+    todo = [job for job in jobs if job.submission.student in again or not is_done(job)]
     words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
     print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. Code gets {words}.", flush=True)
     shown = [*dict.fromkeys(lines)]  # of two chapters once
@@ -189,34 +182,14 @@ def run(
         print(f"  … and {len(shown) - SHOWN} more, all in the report")
     sys.stdout.flush()
     grade_all(todo, at_once)
-    refresh_feedback([job for job in jobs if job not in todo])
     taken = {one.file for one in submissions}
     others = (path for path in layouts.files(folder) if path not in taken)
-    left_out = {path.relative_to(folder): layouts.chapter_of(path, the_course.chapters) for path in others}
-    return written_out(the_course, by_chapter, lines, left_out, students)
-
-
-def written_out(
-    the_course: Course,
-    by_chapter: dict[str, list[Submission]],
-    lines: list[Line],
-    left_out: dict[Path, str],  # with the chapter that a file names
-    students: dict[str, str] | None,
-) -> dict[str, list[Marks]]:
-    """Write the tables, the reports and the archives; on the screen, of whom there is no notebook."""
+    named = {path.relative_to(folder): layouts.chapter_of(path, the_course.chapters) for path in others}
     marks = {}
     for name, found in by_chapter.items():
-        files = [path for path, chapter in left_out.items() if chapter in {"", name}]
-        absent = None if students is None else class_list.absent(students, found, name, files)
-        if absent:
-            print(f"{name}: no notebook of some of the class ({len(absent)}). The report has the names.")
         own = [line for line in lines if line.chapter in {"", name}]
-        gone = the_course.gone(name, {one.student for one in found})
-        for line in gone:
-            print(line)
-        marks[name] = export(the_course.root, name, found, [*own, *gone], absent, students)
-        for line in changed_by_many(marks[name])[0]:
-            print(f"WARNING: {line}")
+        left_out = [path for path, chapter in named.items() if chapter in {"", name}]
+        marks[name] = export(the_course, name, found, own, left_out, students)
     return marks
 
 

@@ -60,7 +60,7 @@ def marked(grade: Grader, one: Submission, seconds: float, most: dict[str, float
 def row(marks: Marks, version: str = "") -> dict[str, Any]:
     """The row of a student: total, remark, the sum of each task and every part; which version of the files it is of."""
     about = {"student": cell(marks.submission.student), "total": marks.total, "remark": cell("; ".join(marks.notes))}
-    return about | marks.sums | marks.points | {VERSION: version}
+    return about | marks.shown | {VERSION: version}
 
 
 def version(submission: Path) -> str:
@@ -78,8 +78,7 @@ def write_feedback(folder: Path, marks: Marks) -> None:
     """The page for a student: points of each task, and what each failed test saw. A bug that is left is not named."""
     hidden = {name for name, points in marks.points.items() if exercise_of(name) == name and not points}
     shown = {name: "a bug that is left" if name in hidden - {project_tests.REST} else name for name in marks.maximum}
-    of = Marks(marks.submission, marks.maximum, marks.maximum).sums
-    page = filled("project_feedback.html.j2", marks=marks, of=of, shown=shown, task=exercise_of)
+    page = filled("project_feedback.html.j2", marks=marks, shown=shown)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{safe(marks.submission.student)}.html").write_text(page, "utf-8")
 
@@ -179,8 +178,7 @@ def main() -> None:
     print(warned(Path(sys.executable), given.without_sandbox), end="")
     grade, most, by_hand = grader(given.project, given.key)
     of = Marks(Submission(given.submissions, OF, given.project), most, most)
-    in_order = sorted(of.sums | most, key=lambda part: [*of.sums].index(exercise_of(part)))
-    columns, rows = read_marks(given.marks, ["student", "total", "remark", *by_hand, *in_order, VERSION])
+    columns, rows = read_marks(given.marks, ["student", "total", "remark", *by_hand, *of.columns, VERSION])
     rows = {OF: {**rows.get(OF, {}), **row(of)}, **rows}
     given.marks.parent.mkdir(parents=True, exist_ok=True)
     now = {name: version(one.file) for name, one in students.items()}

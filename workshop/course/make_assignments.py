@@ -72,9 +72,8 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
         marking = out / "rubrics" / f"{name}.md"
         marking.parent.mkdir(exist_ok=True)
         marking.write_text(assignment_papers.rubric(page, plain, exercises), "utf-8")
-    every = chapters().values() if names else found.values()
-    lines = [row for page, plain, exercises in every for row in assignment_papers.rows(page, plain, exercises)]
-    (out / "exercises.csv").write_text(assignment_papers.table(lines), "utf-8")
+    every = chapters() if names else found
+    (out / "exercises.csv").write_text(assignment_papers.table(every.values()), "utf-8")
     for course in teaching_plan.courses(ROOT):
         text = teaching_plan.syllabus(ROOT, course, configured(ROOT).site)
         (out / f"syllabus-{course.replace(' ', '-')}.md").write_text(text, "utf-8")
@@ -85,7 +84,7 @@ def make_release(out: Path) -> None:
     """Let nbgrader make the students' versions, in its own environment."""
     if not GRADING_PYTHON.exists():
         raise SystemExit(f"{GRADING_PYTHON} is missing: run `make grading-env` first.")
-    command = [GRADING_PYTHON, "-m", "workshop.course.grading.release", out.resolve()]
+    command = [GRADING_PYTHON, "-m", "workshop.course.grading.course", out.resolve()]
     environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1"}
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
         raise SystemExit("nbgrader did not make the students' versions: see above.")

@@ -8,79 +8,48 @@ import ast
 import contextlib
 import io
 import os
+import re
 from pathlib import Path
 from typing import Any, cast
 
 from workshop.course.exercise_context import plain_python
 from workshop.site.book_index import read_page
 
-DRAWS = {"manual_seed", "default_rng", "Random"}
+SEED = re.compile(r"(\b(?:(?:manual_seed|default_rng|Random)\(|seed(?:: int)? ?= ?))(\d+)\b(?!\.)")
 NOTED = "__tell_the_failed_assertion__"
 
 
-def _is_number(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and type(node.value) is int
+def _is_handed_on(loop: ast.AST) -> bool:
+    """Whether a call in the loop is given `seed` itself."""
+    calls = (node for node in ast.walk(loop) if isinstance(node, ast.Call))
+    given = (part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords)))
+    return any(isinstance(part, ast.Name) and part.id == "seed" for part in given)
 
 
-def _is_handed_on(body: ast.AST) -> bool:
-    """Whether a call in the body is given `seed` itself."""
-    given = [
-        argument
-        for call in ast.walk(body)
-        if isinstance(call, ast.Call)
-        for argument in (*call.args, *(keyword.value for keyword in call.keywords))
-    ]
-    return any(isinstance(argument, ast.Name) and argument.id == "seed" for argument in given)
-
-
-class Moved(ast.NodeTransformer):
-    """The code of a cell with its seeds moved; a failed assertion is noted, and the cell goes on."""
+class _Moved(ast.NodeTransformer):
+    """Moves the seeds of loops; a failed assertion is noted, and the cell goes on."""
 
     def __init__(self, by: int):
         self.by = by
 
-    def _number(self, node: ast.expr | None) -> None:
-        if isinstance(node, ast.Constant) and _is_number(node):
-            node.value = int(str(node.value)) + self.by
-
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        for argument in node.args[:1] if name in DRAWS else []:
-            self._number(argument)
-        for keyword in node.keywords:
-            if keyword.arg == "seed":
-                self._number(keyword.value)
-        return self.generic_visit(node)
-
-    def visit_arguments(self, node: ast.arguments) -> ast.AST:
-        positional = [*node.posonlyargs, *node.args]
-        defaults = zip(positional[len(positional) - len(node.defaults) :], node.defaults, strict=True)
-        for argument, default in (*defaults, *zip(node.kwonlyargs, node.kw_defaults, strict=True)):
-            if argument.arg == "seed":
-                self._number(default)
-        return self.generic_visit(node)
-
-    def _loop(self, loop: ast.For | ast.comprehension, *body: ast.AST) -> None:
-        if getattr(loop.target, "id", "") == "seed" and any(map(_is_handed_on, body)):
-            moved = ast.parse(f"[each + {self.by} for each in {ast.unparse(loop.iter)}]", mode="eval").body
-            loop.iter = ast.copy_location(moved, loop.iter)
-
-    def visit_For(self, node: ast.For) -> ast.AST:
-        self._loop(node, *node.body)
-        return self.generic_visit(node)
-
-    def _comprehension(self, node: Any) -> ast.AST:
-        for loop in node.generators:
-            self._loop(loop, *([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]))
-        return self.generic_visit(node)
-
-    visit_ListComp = visit_SetComp = visit_GeneratorExp = visit_DictComp = _comprehension
+    def visit(self, node: ast.AST) -> ast.AST:
+        for loop in [node] if isinstance(node, ast.For) else getattr(node, "generators", []):
+            if getattr(loop.target, "id", "") == "seed" and _is_handed_on(node):
+                moved = ast.parse(f"[each + {self.by} for each in {ast.unparse(loop.iter)}]", mode="eval").body
+                loop.iter = ast.copy_location(moved, loop.iter)
+        return super().visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         noted = f"try: ...\nexcept AssertionError: {NOTED}({node.lineno}, {ast.unparse(node.test)!r})"
         attempt = cast(ast.Try, ast.parse(noted).body[0])
         attempt.body = [node]
         return ast.copy_location(attempt, node)
+
+
+def moved(source: str, by: int, above: int = 0) -> Any:
+    """The code of a cell, below so many lines of its page, with its seeds moved."""
+    numbers = SEED.sub(lambda found: f"{found[1]}{int(found[2]) + by}", source)
+    return ast.fix_missing_locations(_Moved(by).visit(ast.increment_lineno(ast.parse(numbers), above)))
 
 
 def failures(path: Path, by: int) -> list[str]:
@@ -97,8 +66,7 @@ def failures(path: Path, by: int) -> list[str]:
     os.chdir(path.parent)
     names: dict[str, Any] = {"__name__": "__main__", NOTED: tell, "display": lambda *_: None}
     for cell in (block for block in read_page(path).blocks if block.name == "code-cell"):
-        read = ast.increment_lineno(ast.parse(plain_python(cell.text)), cell.body_line - 1)
-        tree = ast.fix_missing_locations(Moved(by).visit(read))
+        tree = moved(plain_python(cell.text), by, cell.body_line - 1)
         try:
             with contextlib.redirect_stdout(io.StringIO()):
                 exec(compile(tree, str(path), "exec"), names)  # the book's own code

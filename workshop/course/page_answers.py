@@ -14,6 +14,7 @@ import itertools
 import json
 import re
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -34,9 +35,8 @@ OF_A_PART = re.compile(r"Right(?: for [^:.]+\.|[:.])?\s*")  # praise for what th
 CALL = re.compile(r"(?P<check>check_\w+)\((?P<argument>\w+)\)")
 NUMBER = re.compile(r"\d[\d.,]*")
 UNKNOWN = "?"  # a word that no check expects
-FAR, NEAR = 1e7, 1e-7  # relative: farther than any tolerance of a check, finer than any
-HALVINGS, WHOLE_HALVINGS = 12, 40
-INSIDE = 0.9999  # of the way to an end: there rounding decides
+INSIDE = 0.999  # of the way to an end: there rounding decides
+STEPS = [1e-7 * 1.001**n for n in range(32_300)]  # relative: finer and farther than any tolerance of a check
 
 
 def leaves(value: Any) -> Answer:
@@ -129,19 +129,13 @@ def alike(said: tuple[str, bool], other: tuple[str, bool]) -> bool:
 
 def reach(says: Callable[[float], bool], value: float, sign: int, whole: bool) -> float | None:
     """The end of the interval around `value`, upwards or downwards, in which a remark stays; None: no end."""
-    unit = sign * (1 if whole else max(1.0, abs(value)))
-    if says(value + FAR * max(1, abs(value)) * sign):
-        return None
-    low = 1 if whole else NEAR
-    if not says(value + low * unit):
-        return value
-    while says(value + 10 * low * unit):
-        low *= 10
-    high = 10 * low
-    for _ in range(WHOLE_HALVINGS if whole else HALVINGS):
-        middle = (low + high) // 2 if whole else (low + high) / 2
-        low, high = (middle, high) if says(value + middle * unit) else (low, middle)
-    return value + low * unit if whole else float(f"{value + INSIDE * low * unit:.9g}")
+    size = max(1.0, abs(value))
+    steps = range(1, int(STEPS[-1] * size)) if whole else [step * size for step in STEPS]
+    beyond = bisect_left(steps, True, key=lambda step: not says(value + sign * step))
+    if beyond in (0, len(steps)):
+        return None if beyond else value
+    end = sign * steps[beyond - 1]
+    return value + end if whole else float(f"{value + INSIDE * end:.9g}")
 
 
 def tolerated(check: Check, place: int) -> Range:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from workshop.course.exercise_context import plain_python
-from workshop.course.grading.exercise_parts import BEGIN, definitions
 from workshop.course.grading.sandbox import Limits, Sandbox
 from workshop.course.grading.submissions import BASE64, readable
 from workshop.course.grading.wire import Gone, Stopped, Wire, alarm, used
@@ -204,13 +203,6 @@ class Run:
                     self.note(f"{cell['name']}: reads {name}, which is unknown to an answer; write the number itself")
         return outputs
 
-    def _definitions(self, cell: Cell) -> str:
-        """What the visible check of an answer defines, which the hidden one may use; nothing for the former itself."""
-        for other in self.cells:
-            if other["role"] == "check" and other["answer"] == cell["answer"] and other is not cell:
-                return definitions(other["source"]) if BEGIN in cell["source"] else ""
-        return ""
-
     def _check(self, cell: Cell) -> list[Output]:
         """Run a check on plain copies of the answers."""
         wire = self.wire or self._start()
@@ -223,9 +215,7 @@ class Run:
             encoded = self._ask(seconds, do="answers", names=cell["names"], without=cell["without"])
             with alarm(seconds + GRACE_SECONDS), contextlib.redirect_stdout(printed):
                 answers = {name: wire.decode(encoded[name]) for name in cell["names"] if name in encoded}
-                as_it_was()
                 space = {**self.chapter.spaces[cell["id"]], **self.numbers, **answers}
-                exec(compile(self._definitions(cell), "<check>", "exec"), space)
                 as_it_was()
                 exec(compile(cell["source"], "<check>", "exec"), space)
         except Stopped as stopped:

@@ -60,18 +60,24 @@ def read(path: Path) -> dict[str, str]:
     return students
 
 
-def _matched(students: Iterable[str], submissions: list[Submission]) -> dict[tuple[str, str], Submission]:
-    """(chapter, student as on the list) → what that student handed in."""
+def with_students(students: dict[str, str], submissions: list[Submission]) -> list[Submission]:
+    """The submissions with their students as on the list, where they are on it, and with what it notes.
+
+    Raises:
+        ValueError: two submissions of a chapter match one student.
+    """
     listed = {name.casefold(): student for student in students for name in (student, safe(student))}
-    found: dict[tuple[str, str], Submission] = {}
+    found: dict[object, Submission] = {}  # (chapter, student as on the list), or a file of nobody on it
     for one in submissions:
         names = (one.student, one.moodle, one.canvas, one.name)
-        if student := next((listed[name.casefold()] for name in names if name.casefold() in listed), None):
-            if other := found.get((one.chapter, student)):
-                files = f"{other.file.name} and {one.file.name}"
-                raise ValueError(readable(f"{files} both match {student!r} of the class list; name them by number"))
-            found[one.chapter, student] = one
-    return found
+        student = next((listed[name.casefold()] for name in names if name.casefold() in listed), "")
+        whose = (one.chapter, student) if student else one.file
+        if other := found.get(whose):
+            files = f"{other.file.name} and {one.file.name}"
+            raise ValueError(readable(f"{files} both match {student!r} of the class list; name them by number"))
+        note = "; ".join(filter(None, [one.note, students.get(student, "")]))
+        found[whose] = replace(one, listed=student, note=note)
+    return [*found.values()]
 
 
 def _words(text: str) -> set[str]:
@@ -89,9 +95,13 @@ def may_be(students: Iterable[str], file: Path) -> list[str]:
 def absent(
     students: Iterable[str], submissions: list[Submission], chapter: str, left_out: Iterable[Path] = ()
 ) -> dict[str, str]:
-    """Of whom there is no notebook of a chapter → the files that may be that student's."""
-    matched = _matched(students, submissions)
-    without = [student for student in students if (chapter, student) not in matched]
+    """Of whom there is no notebook of a chapter → the files that may be that student's.
+
+    Args:
+        submissions: with their students as on the list.
+    """
+    here = {one.listed for one in submissions if one.chapter == chapter}
+    without = [student for student in students if student not in here]
     of: dict[str, list[str]] = {student: [] for student in without}
     for path in sorted(left_out):
         for student in may_be(without, path):
@@ -100,17 +110,3 @@ def absent(
         for student in may_be(without, Path(one.file.name)) if one.chapter == chapter and not one.listed else ():
             of[student].append(f"{one.file.name} may be this student's, marked as {one.student}")
     return {student: readable("; ".join(files)) for student, files in of.items()}
-
-
-def with_students(students: dict[str, str], submissions: list[Submission]) -> list[Submission]:
-    """The submissions with their students as on the list, where they are on it, and with what it notes.
-
-    Raises:
-        ValueError: two submissions of a chapter match one student.
-    """
-    student_of = {one.file: student for (_, student), one in _matched(students, submissions).items()}
-    listed = [(one, student_of.get(one.file, "")) for one in submissions]
-    return [
-        replace(one, listed=name, note="; ".join(filter(None, [one.note, students.get(name, "")])))
-        for one, name in listed
-    ]

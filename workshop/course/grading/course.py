@@ -1,4 +1,7 @@
-"""A course folder as nbgrader sees it, and the settings with which nbgrader works here."""
+"""A course folder as nbgrader sees it, and the settings with which nbgrader works here.
+
+As a program it makes the students' version of every assignment in a folder; make_assignments.py starts it.
+"""
 
 import json
 import os
@@ -14,15 +17,27 @@ from nbgrader.preprocessors import (  # pyright: ignore[reportMissingImports]
     ClearOutput,
     ComputeChecksums,
     LockCells,
+    NbGraderPreprocessor,
     SaveCells,
 )
 from traitlets.config import Config  # pyright: ignore[reportMissingImports]
 
-from workshop.course.grading.student_version import StudentVersion
 from workshop.course.grading.submissions import texts
 
 # nbgrader calls alembic as a program; .venv-grading need not be activated for that.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+
+
+class StudentVersion(NbGraderPreprocessor):
+    """Puts our starters back, where ClearSolutions would write `# YOUR CODE HERE`; takes out what is no student's."""
+
+    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        nb.cells = [cell for cell in nb.cells if cell.metadata.get("book", {}).get("only") != "instructor"]
+        for cell in nb.cells:
+            cell.source = cell.metadata.get("book", {}).pop("starter", cell.source)
+        return nb, resources
+
+
 # In nbgrader's own order. The hidden checks go after SaveCells, which keeps them for grading.
 TO_RELEASE = [LockCells, StudentVersion, ClearOutput, CheckCellMetadata, ComputeChecksums]
 TO_FINISH = [ClearHiddenTests, ComputeChecksums, CheckCellMetadata]
@@ -123,3 +138,14 @@ class Course:
             ours.write_bytes(before) if before else ours.unlink()
             raise
         (self.root / "nbgrader_config.py").write_text(CONFIG_FILE, "utf-8")
+
+
+def main() -> None:
+    root = Path(sys.argv[1]).resolve()
+    for source in sorted((root / "source").iterdir()):
+        release(root, source.name, with_database=False)
+        print(f"{source.name}: the students' version", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,14 +3,12 @@
 Of a project they are its tests; test_3_… belongs to its task 3.
 """
 
-import ast
 import re
 import symtable
 from typing import Any
 
 PARTS = {"-check": "check", "-hidden": "further checks"}
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"  # nbgrader's own, in the cell of further checks
-SHOWING = 3  # the last statements of a visible check: it asks, prints and asserts
 TEST = re.compile(r"test_(\d+)_")
 MAGIC = re.compile(r"^(\s*)[%!](?!=).*$", re.MULTILINE)  # but not a comparison that begins a line
 HEADING = re.compile(r"## (.+)")
@@ -34,26 +32,14 @@ def bound(source: str) -> set[str]:
     return {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
 
 
-def definitions(check: str) -> str:
-    """What a visible check defines, which the hidden one may use."""
-    return ast.unparse(ast.Module(ast.parse(check).body[:-SHOWING], []))
-
-
 def is_written(part: str) -> bool:
     """Whether a part is a written answer, which people mark, and no check."""
     return exercise_of(part) == part
 
 
-def is_unseen(grade: Any) -> bool:
-    """Whether an entry of the gradebook is a written answer that nobody has marked, in no version."""
-    return bool(grade.needs_manual_grade and grade.manual_score is None and is_written(grade.name))
-
-
-def part_title(part: str, titles: dict[str, str]) -> str:
-    """A part as a student knows it, such as `Exercise 2: Write attention, further checks`."""
-    exercise = exercise_of(part)
-    title = titles.get(exercise, exercise)
-    return ", ".join([title, *(words for ending, words in PARTS.items() if part.endswith(ending))])
+def words_of(part: str) -> str:
+    """Which check of its exercise a part is, in words; nothing for a whole exercise."""
+    return next((words for ending, words in PARTS.items() if part.endswith(ending)), "")
 
 
 def titles(release: Any) -> dict[str, str]:
@@ -65,21 +51,6 @@ def titles(release: Any) -> dict[str, str]:
         if label in labels and label not in found and (heading := HEADING.match(cell.source)):
             found[label] = heading[1]
     return found
-
-
-def rows(grades: list[Any], names: dict[str, str]) -> list[dict[str, Any]]:
-    """Each exercise with its points and those of its parts, for the table on the page of feedback."""
-    found: dict[str, dict[str, Any]] = {}
-    for grade in grades:
-        label = exercise_of(grade.name)
-        row = found.setdefault(label, {"title": names.get(label, label), "parts": [], "score": 0.0, "of": 0.0})
-        row["parts"].append({"id": grade.name, "words": part_title(grade.name, {label: ""}).lstrip(", ")})
-        is_waiting = is_unseen(grade)
-        row["parts"][-1] |= {"score": "–" if is_waiting else f"{grade.score or 0:g}", "of": float(grade.max_score)}
-        row["is_waiting"] = is_waiting
-        row["score"] += float(grade.score or 0)
-        row["of"] += float(grade.max_score)
-    return list(found.values())
 
 
 def told(cell: Any) -> dict[str, Any]:
@@ -94,6 +65,5 @@ def told(cell: Any) -> dict[str, Any]:
         "name": nbgrader.get("grade_id") or "a cell of the student's own",
         "source": book.get("drawn") or cell.source,  # numbers are only shown in the notebook
         "names": list(book.get("names" if is_check else "binds", [])),
-        "answer": book.get("answer", ""),
         "without": list(book.get("without", [])),
     }

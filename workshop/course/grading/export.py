@@ -1,14 +1,16 @@
-"""After grading: marks, report and archive of a chapter."""
+"""After grading: marks, report and feedback of a chapter."""
 
 import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import nbformat
 
-from workshop.course.grading import exercise_parts, marks, summary
-from workshop.course.grading.course import gradebook
-from workshop.course.grading.one import Job, write_feedback
+from workshop.course.grading import class_list, exercise_parts, marks, summary
+from workshop.course.grading.course import Course, gradebook
+from workshop.course.grading.feedback import page
+from workshop.course.grading.one import Job, notebook
 from workshop.course.grading.submissions import Submission
 
 
@@ -36,30 +38,37 @@ def write_tables(root: Path, chapter: str, table: list[marks.Marks]) -> list[str
 
 
 def export(
-    root: Path,
+    course: Course,
     chapter: str,
     submissions: list[Submission],
-    lines: list[str],
-    absent: dict[str, str] | None = None,
-    students: dict[str, str] | None = None,
+    lines: Sequence[str],
+    left_out: list[Path],
+    students: dict[str, str] | None,
 ) -> list[marks.Marks]:
-    """Write the marks, the report and the archive of feedback for one chapter.
+    """Write the marks, the report and the feedback for one chapter; on the screen, what nobody should overlook.
 
     Args:
-        absent: of whom of the class there is no notebook → files that may be theirs; None without a class list.
-        students: those of the class list → what it notes of them.
+        lines: for the report.
+        left_out: files that were not graded.
+        students: those of the class list → what it notes of them; None without one.
     """
-    found = []
-    titles = exercise_parts.titles(nbformat.read(root / "release" / chapter / f"{chapter}.ipynb", 4))
+    root, found = course.root, []
+    absent = None if students is None else class_list.absent(students, submissions, chapter, left_out)
+    if absent:
+        print(f"{chapter}: no notebook of some of the class ({len(absent)}). The report has the names.")
+    gone = course.gone(chapter, {one.student for one in submissions})
+    print("\n".join(gone), end="\n" * bool(gone))
+    lines = [*lines, *gone]
+    titles = exercise_parts.titles(nbformat.read(notebook(root / "release", chapter), 4))
     with gradebook(root) as book:
         for one in submissions:
-            job = Job(root, chapter, one.student, one.file)
-            record = job.recorded()
+            record = Job(root, one).recorded()
             try:
                 found.append(marks.marks_of(book, one, record, titles))
             except Exception as error:  # nbgrader has no entry where it failed
                 reason = (record["error"] or error) if record else "its record is damaged: grade again"
                 lines = [*lines, f"{one.student}: NO MARK, {reason}"]
+    write_feedback(root, chapter, found)
     if found:
         missing = [
             marks.of_absent(name, files, found[0], (students or {}).get(name, ""))
@@ -67,16 +76,24 @@ def export(
         ]
         lines = [*lines, *write_tables(root, chapter, [*found, *missing])]
         (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines, absent), "utf-8")
-    with zipfile.ZipFile(root / f"feedback-{chapter}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for one in found:
-            page = Job(root, chapter, one.submission.student, one.submission.file).feedback
-            if page.exists():
-                archive.write(page, f"{one.submission.page or one.submission.student}.html")
+        for line in summary.changed_by_many(found)[0]:
+            print(f"WARNING: {line}")
     return found
 
 
-def refresh_feedback(jobs: list[Job]) -> None:
-    """Write the pages anew of those that were not graded again: they may have got marks or comments by hand."""
-    for job in jobs:
-        if record := job.recorded():
-            write_feedback(job, record["events"])
+def write_feedback(root: Path, chapter: str, found: list[marks.Marks]) -> None:
+    """Write the page of each student, also of one that was graded before and got marks by hand since, and the archive.
+
+    The grader has failed on whom it cannot write a page for.
+    """
+    with zipfile.ZipFile(root / f"feedback-{chapter}.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in (one for one in found if not one.error):
+            job = Job(root, one.submission)
+            file = job.of_student("feedback").with_suffix(".html")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                file.write_text(page(nbformat.read(job.of_student("autograded"), 4), one), "utf-8")
+            except Exception as error:  # a student's text may be anything
+                one.error = f"no page of feedback: {type(error).__name__}: {error}"
+                continue
+            archive.write(file, f"{one.submission.page or one.submission.student}.html")

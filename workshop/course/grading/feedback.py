@@ -4,17 +4,23 @@ import ast
 import contextlib
 import html
 import sys
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import bleach  # pyright: ignore[reportMissingModuleSource]
+from nbconvert.exporters import HTMLExporter  # pyright: ignore[reportMissingImports]
 from nbconvert.filters.markdown_mistune import (  # pyright: ignore[reportMissingImports]
     IPythonRenderer,
     MarkdownWithMath,
 )
+from nbconvert.preprocessors import CSSHTMLHeaderPreprocessor  # pyright: ignore[reportMissingImports]
 from nbgrader.preprocessors import NbGraderPreprocessor  # pyright: ignore[reportMissingImports]
+from traitlets.config import Config  # pyright: ignore[reportMissingImports]
 
-from workshop.course.grading.exercise_parts import BEGIN, END
+from workshop.course.grading.counted import counted
+from workshop.course.grading.exercise_parts import BEGIN, END, words_of
+from workshop.course.grading.marks import Marks
 from workshop.site import formulas
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -140,3 +146,22 @@ class Presentation(NbGraderPreprocessor):
                         cell.source[: cell.source.index(BEGIN)] + cell.source[cell.source.index(END) + len(END) :]
                     )
         return nb, resources
+
+
+@cache
+def _exporter() -> HTMLExporter:
+    settings = Config()
+    settings.HTMLExporter.template_name = "feedback"
+    settings.HTMLExporter.extra_template_basedirs = [str(Path(__file__).resolve().parent / "templates")]
+    settings.HTMLExporter.preprocessors = [Presentation, CSSHTMLHeaderPreprocessor]
+    exporter = HTMLExporter(config=settings)
+    exporter.register_filter("students_markdown", partial(markdown, trusted=False))
+    exporter.register_filter("assignments_markdown", partial(markdown, trusted=True))
+    exporter.register_filter("counted", counted)
+    exporter.register_filter("words_of", words_of)
+    return exporter
+
+
+def page(notebook: Any, marks: Marks) -> str:
+    """The page for the student, from the notebook as it ran and the marks as they stand now."""
+    return _exporter().from_notebook_node(notebook, resources={"marks": marks})[0]

@@ -2,12 +2,13 @@
 
 import csv
 import io
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from workshop.course.grading.counted import counted
-from workshop.course.grading.exercise_parts import exercise_of, is_unseen, is_written, part_title
+from workshop.course.grading.exercise_parts import exercise_of, is_written, words_of
 from workshop.course.grading.submissions import Submission, safe
 
 MOODLE = ["Identifier", "Full name", "Grade", "Maximum Grade", "Last modified (grade)", "Feedback comments"]
@@ -30,6 +31,7 @@ class Marks:
     written: dict[str, str] = field(default_factory=dict)  # written answer → the student's text, for other graders
     changed: dict[str, str] = field(default_factory=dict)  # check → what a person gave instead, and why
     unseen: set[str] = field(default_factory=set)  # written answers that nobody has marked, not even in another version
+    comments: dict[str, str] = field(default_factory=dict)  # answer → what a person wrote beside it
 
     @property
     def total(self) -> float | str:
@@ -37,24 +39,46 @@ class Marks:
         return "" if self.error else round(sum(self.points.values()), 2)
 
     @property
-    def sums(self) -> dict[str, float]:
-        """Exercise → its points."""
-        together = dict.fromkeys(map(exercise_of, self.maximum), 0.0)
-        for part, points in self.points.items():
-            together[exercise_of(part)] += points
-        return together
+    def parts(self) -> dict[str, list[str]]:
+        """Exercise → its parts."""
+        found: dict[str, list[str]] = {}
+        for part in self.maximum:
+            found.setdefault(exercise_of(part), []).append(part)
+        return found
+
+    @property
+    def columns(self) -> list[str]:
+        """Each exercise before its parts."""
+        return list(dict.fromkeys(name for label, own in self.parts.items() for name in (label, *own)))
+
+    @property
+    def shown(self) -> dict[str, float | str]:
+        """Exercises and parts → their points, as people see them: no 0 where nobody has marked."""
+        sums = {label: sum(self.points[part] for part in parts) for label, parts in self.parts.items()}
+        return {} if self.error else {**sums, **self.points, **dict.fromkeys(self.unseen, "–")}
 
     def title(self, part: str) -> str:
-        return part_title(part, self.titles)
+        """A part as a student knows it, such as `Exercise 2: Write attention, further checks`."""
+        exercise = exercise_of(part)
+        return ", ".join(filter(None, [self.titles.get(exercise, exercise), words_of(part)]))
+
+    def worth(self, parts: Iterable[str]) -> float:
+        """The most that these parts can earn."""
+        return sum(self.maximum[part] for part in parts)
 
     @property
     def of(self) -> float:
-        return sum(self.maximum.values())
+        return self.worth(self.maximum)
 
     @property
     def unmarked(self) -> list[str]:
         """The written answers that wait."""
         return [name for name in self.waiting if is_written(name)]
+
+    @property
+    def to_confirm(self) -> list[str]:
+        """The checks whose marks by hand are of another version."""
+        return [name for name in self.waiting if not is_written(name)]
 
     @property
     def notes(self) -> list[str]:
@@ -69,9 +93,9 @@ class Marks:
             return NO_MARK
         less = [name for name in self.outcomes if self.points[name] < self.maximum[name] and name not in self.changed]
         lost = [f"{self.title(name)}: {self.outcomes[name]}" for name in less]
-        to_confirm = len(self.waiting) - len(self.unmarked)
         waiting = [f"{counted(len(self.unmarked), 'written answer')} not marked yet"] if self.unmarked else []
-        waiting += [f"{counted(to_confirm, 'mark')} by hand of checks to be confirmed"] if to_confirm else []
+        confirmed = f"{counted(len(self.to_confirm), 'mark')} by hand of checks to be confirmed"
+        waiting += [confirmed] if self.to_confirm else []
         return "; ".join([*self.notes, *waiting, *lost])[:2000]
 
 
@@ -94,6 +118,7 @@ def marks_of(book: Any, submission: Submission, record: dict[str, Any], titles: 
     """The points of a submission, as the gradebook has them."""
     notebook = book.find_submission_notebook(submission.chapter, submission.chapter, submission.student)
     grades = notebook.grades
+    unseen = [one for one in grades if one.needs_manual_grade and one.manual_score is None]
     return Marks(
         submission,
         {grade.name: float(grade.score or 0) for grade in grades},
@@ -104,7 +129,8 @@ def marks_of(book: Any, submission: Submission, record: dict[str, Any], titles: 
         record["error"],
         titles,
         changed=changed_by_hand(notebook),
-        unseen={one.name for one in grades if is_unseen(one)},
+        unseen={one.name for one in unseen if is_written(one.name)},
+        comments={one.name: one.manual_comment for one in notebook.comments if one.manual_comment},
     )
 
 
@@ -144,13 +170,11 @@ def for_excel(rows: list[list[object]]) -> bytes:
 
 def generic(marks: list[Marks]) -> list[list[object]]:
     """Each student in a row: total, each exercise's sum and parts, what is not marked yet, what happened."""
-    parts = list(dict.fromkeys(name for one in marks for name in (*one.sums, *one.maximum)))
-    parts.sort(key=lambda name: [*marks[0].sums].index(exercise_of(name)))
+    parts = list(dict.fromkeys(name for one in marks for name in one.columns))
     head = ["student", "name", "points", "of"]
     rows: list[list[object]] = [[*head, *parts, "not marked yet", "notes"]]
     for one in marks:
-        known = {} if one.error else one.sums | one.points | dict.fromkeys(one.unseen, "–")
-        points = [known.get(part, "") for part in parts]
+        points = [one.shown.get(part, "") for part in parts]
         notes = "; ".join([*one.notes, *([NO_MARK] if one.error else [])])
         names = [one.submission.student, one.submission.name]
         rows.append([*names, one.total, one.of, *points, " ".join(one.waiting), notes])

@@ -99,5 +99,6 @@ def _show(job: Job, done: int, total: int, seconds: float, start: float) -> None
     left = (time.monotonic() - start) / done * (total - done)
     record = job.recorded()
     notes = "; ".join(record.get("events", [])) or ("THE GRADER FAILED" if record.get("error", True) else "")
-    line = f"[{done}/{total}] {job.chapter}, {job.student}: {seconds:.0f} s, about {left / 60:.0f} min left"
+    of = f"{job.submission.chapter}, {job.submission.student}"
+    line = f"[{done}/{total}] {of}: {seconds:.0f} s, about {left / 60:.0f} min left"
     print(f"{line}. {notes}" if notes else line, flush=True)
