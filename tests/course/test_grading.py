@@ -210,14 +210,13 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
 def test_axe_finds_nothing_in_feedback(visited: Visit, browser: Browser) -> None:
     out, _ = visited
     axe = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
-    for name in ("untouched", "stripped", "flood"):
-        for width in (390, 1280):
-            page = browser.new_page(viewport={"width": width, "height": 900})
-            page.goto((out / "feedback" / name / "attention" / "attention.html").as_uri())
-            page.evaluate(axe)
-            found = page.evaluate("async () => (await axe.run({preload: false})).violations")
-            page.close()
-            assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
+    for name, width in (("untouched", 390), ("stripped", 1280), ("flood", 390)):
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.goto((out / "feedback" / name / "attention" / "attention.html").as_uri())
+        page.evaluate(axe)
+        found = page.evaluate("async () => (await axe.run({preload: false})).violations")
+        page.close()
+        assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
 
 
 def test_a_hidden_check_is_in_no_process_of_a_submission(visited: Visit) -> None:
@@ -293,10 +292,12 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     assert "--variants" in done.stderr, "right answers would lose their points"
 
 
-@contextlib.contextmanager
-def form(out: Path, temporary: Path) -> Iterator[Callable[[str], str]]:
-    """nbgrader's form on a port of its own: a function from the end of an address to the whole."""
-    temporary.mkdir()
+@pytest.fixture(scope="module")
+def form(visited: Visit, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Callable[[str], str]]]:
+    """nbgrader's form on a port of its own: its marks, and a function from the end of an address to the whole."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    out = tmp_path_factory.mktemp("form") / "marks"
+    shutil.copytree(visited[0], out)  # other tests read the marks that nobody has given by hand
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     options = [f"--ServerApp.port={port}", "--ServerApp.open_browser=False", "--IdentityProvider.token=word"]
@@ -308,11 +309,11 @@ def form(out: Path, temporary: Path) -> Iterator[Callable[[str], str]]:
     )
 
     try:
-        for _ in range(120):
+        for _ in range(600):
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
                 break
-            time.sleep(0.5)
-        yield lambda end: f"http://127.0.0.1:{port}/formgrader/{end}?token=word"
+            time.sleep(0.1)
+        yield out, lambda end: f"http://127.0.0.1:{port}/formgrader/{end}?token=word"
     finally:
         server.terminate()
         server.wait(30)
@@ -329,16 +330,15 @@ def of_writes_scripts(out: Path) -> str:
     return f"submissions/{submission}/"
 
 
-def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit, tmp_path: Path) -> None:
-    out, _ = visited
+def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(form: tuple[Path, Callable[[str], str]]) -> None:
+    out, address = form
 
     def page(address: str) -> tuple[str, str]:
         with urllib.request.urlopen(address, timeout=60) as answer:
             return answer.read().decode(), answer.headers["Content-Security-Policy"]
 
-    with form(out, tmp_path / "temporary") as address:
-        table, policy = page(address("gradebook"))
-        text, policy_of_submission = page(address(of_writes_scripts(out)))
+    table, policy = page(address("gradebook"))
+    text, policy_of_submission = page(address(of_writes_scripts(out)))
     assert policy == policy_of_submission
     assert re.match(r"default-src 'none'; script-src 'nonce-([\w-]{20,})'; ", policy)
     word = policy.split("'nonce-")[1].split("'")[0]
@@ -356,26 +356,24 @@ def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(visited: Visit, 
 
 
 def test_in_a_browser_the_form_takes_marks_and_a_submission_runs_nothing(
-    visited: Visit, browser: Browser, tmp_path: Path
+    form: tuple[Path, Callable[[str], str]], browser: Browser
 ) -> None:
-    out = tmp_path / "marks"
-    shutil.copytree(visited[0], out)  # other tests read the marks that nobody has given by hand
-    with form(out, tmp_path / "temporary") as address:
-        page = browser.new_page()
-        asked: list[str] = []
-        said: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(address(of_writes_scripts(out)))
-        page.wait_for_load_state("networkidle")
-        page.on("dialog", lambda dialog: said.append(dialog.message) or dialog.accept())
-        title, [own] = page.title(), {url.split("/formgrader")[0] for url in asked if "/formgrader" in url}
-        field = page.locator("input.score:not([disabled])").last
-        for points in ("3", "99", "3"):
-            with page.expect_response(lambda answer: answer.request.method == "PUT") as put:
-                field.fill(points)
-                field.press("Tab")
-            assert put.value.ok
-        page.close()
+    out, address = form
+    page = browser.new_page()
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(address(of_writes_scripts(out)))
+    page.wait_for_load_state("networkidle")
+    page.on("dialog", lambda dialog: said.append(dialog.message) or dialog.accept())
+    title, [own] = page.title(), {url.split("/formgrader")[0] for url in asked if "/formgrader" in url}
+    field = page.locator("input.score:not([disabled])").last
+    for points in ("3", "99", "3"):
+        with page.expect_response(lambda answer: answer.request.method == "PUT") as put:
+            field.fill(points)
+            field.press("Tab")
+        assert put.value.ok
+    page.close()
     assert ["99" in words for words in said] == [True], "more than there is to give"
     assert title != "1"
     assert asked
