@@ -60,7 +60,8 @@ def test_the_signature_shows_the_shapes_and_the_source_leads_to_the_chapter(site
 def test_listings_and_the_map_of_the_paper_lead_to_the_api(site: Path) -> None:
     target = "api.html#transformer_lib.attention.scaled_dot_product_attention"
     assert re.search(
-        rf'class="caption-text"><a [^>]*href="{re.escape(target)}"', (site / "book/attention.html").read_text("utf-8")
+        rf'class="caption-text"[^>]*><a [^>]*href="{re.escape(target)}"',
+        (site / "book/attention.html").read_text("utf-8"),
     )
     index = (site / "book/index.html").read_text("utf-8")
     shown = [row.function for row in rows() if row.function and "." in row.function]
