@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from browser import ROOT, SITE
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
 
@@ -123,3 +123,37 @@ def test_a_file_that_arrives_short_or_not_at_all_is_named_and_the_next_try_loads
         place.press(page, f"{Path(path).name} did not arrive whole. Check the connection and press again.")
     page.unroute(missing)
     place.load(page)
+
+
+# Keeps what the bar of a place shows, until it is hidden; null while it cannot say how far it is.
+WATCHED = """part => {
+  globalThis.shares = [];
+  const bar = document.querySelector(`${part} .live-loading`);
+  new MutationObserver(() => bar.hidden || shares.push(bar.hasAttribute('value') ? bar.value : null))
+    .observe(bar, { attributes: true });
+}"""
+
+
+@pytest.mark.parametrize("place", [LIVE, TRAINING], ids=lambda place: place.page)
+def test_on_a_slow_line_a_bar_goes_to_its_end_and_a_cut_is_named(
+    context: BrowserContext, page: Page, origins: dict[str, str], place: Place
+) -> None:
+    bar, line = f"{place.part} .live-loading", context.new_cdp_session(page)
+    slow = {"offline": False, "latency": 50, "downloadThroughput": 100_000, "uploadThroughput": 100_000}
+    line.send("Network.enable")
+    go(page, origins, place)
+    line.send("Network.emulateNetworkConditions", slow)
+    page.click(place.button)
+    page.wait_for_function("bar => document.querySelector(bar).value > 0", arg=bar)
+    assert page.is_disabled(place.button)
+    line.send("Network.emulateNetworkConditions", slow | {"offline": True})
+    page.wait_for_selector(f"{place.part} .live-status:text('Check the connection and press again.')")
+    assert page.is_hidden(bar)
+    line.send("Network.emulateNetworkConditions", slow | {"downloadThroughput": 1_500_000})
+    page.evaluate(WATCHED, place.part)
+    place.load(page)
+    shares = page.evaluate("shares.filter(share => share !== null)")
+    assert len(set(shares)) > 3
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert page.is_hidden(bar)
