@@ -47,6 +47,7 @@ globalThis.LiveTranslator ??= {};
       return await loading;
     } finally {
       clearInterval(timer);
+      draw();
       [button.disabled, bar.hidden] = [false, true];
     }
   }
