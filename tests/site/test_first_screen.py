@@ -227,7 +227,7 @@ def test_a_larger_number_says_what_it_loads_and_then_computes(context: BrowserCo
             assert "load 3.2 MB" in page.inner_text(".first-fetch")
             assert page.inner_text(GERMAN) == "…", "the answer to another number must not stand there"
             page.click(".first-fetch")
-            page.wait_for_selector(".first-progress:visible")
+            page.wait_for_selector(".first-numbers .live-loading:visible")
             page.wait_for_function(WRITTEN, arg="vier hundert sieben und vierzig", timeout=60_000)
             assert page.locator(".first-rows li").count() == 6
             typed(page, "100")

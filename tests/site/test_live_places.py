@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from browser import ROOT, SITE
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
 
@@ -123,3 +123,36 @@ def test_a_file_that_arrives_short_or_not_at_all_is_named_and_the_next_try_loads
         place.press(page, f"{Path(path).name} did not arrive whole. Check the connection and press again.")
     page.unroute(missing)
     place.load(page)
+
+
+# Keeps what the bar of a place shows; null while it cannot say how far it is.
+WATCHED = """part => {
+  globalThis.shares = [];
+  const bar = document.querySelector(`${part} .live-loading`);
+  const keep = () => shares.push(bar.hasAttribute('value') ? bar.value : null);
+  new MutationObserver(keep).observe(bar, { attributes: true });
+}"""
+
+
+@pytest.mark.parametrize("place", [LIVE, TRAINING], ids=lambda place: place.page)
+def test_on_a_slow_line_a_bar_goes_to_its_end(
+    context: BrowserContext, page: Page, origins: dict[str, str], place: Place
+) -> None:
+    go(page, origins, place)
+    line = context.new_cdp_session(page)
+    line.send("Network.enable")
+    line.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    speed = {"offline": False, "latency": 50, "downloadThroughput": 800_000, "uploadThroughput": 100_000}
+    line.send("Network.emulateNetworkConditions", speed)
+    bar = f"{place.part} .live-loading"
+    page.route(re.compile(RUNTIME[0]), lambda route: route.abort())
+    place.press(page, "Check the connection and press again.")
+    assert page.is_hidden(bar)
+    page.unroute(re.compile(RUNTIME[0]))
+    page.evaluate(WATCHED, place.part)
+    place.load(page)
+    shares = page.evaluate("shares.filter(share => share !== null)")
+    assert len(set(shares)) > 3
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    assert page.is_hidden(bar)

@@ -25,23 +25,13 @@ def hundred() -> dict[str, Any]:
     return json.loads(PATH.read_text("utf-8"))
 
 
-def model_files() -> dict[str, int]:
-    """File → bytes, of what the model for larger numbers needs."""
-    runtime = "vendor/onnxruntime/ort.wasm.min.js"
-    texts = {f"live/{name}.js": book_live.payloads()[name] for name in ("onnxruntime", MODEL)}
-    sizes = {file: len(text.encode()) for file, text in texts.items()}
-    return sizes | {runtime: (book_live.STATIC / runtime).stat().st_size}
-
-
 def page_html(static: str) -> str:
     """The field with its first answer, which stands there without scripts, too."""
     english, german, heads = hundred()["numbers"][SHOWN]
-    sizes = {"onnxruntime": book_live.runtime_bytes(), MODEL: book_live.wire_bytes(book_live.payloads()[MODEL])}
     return filled(
         TEMPLATE.name,
         static=static,
-        sizes=sizes,
-        files=model_files(),
+        parts=book_live.parts({name: book_live.payloads()[name] for name in ("onnxruntime", MODEL)}),
         german=german,
         read=[*english.split(), END],
         rows=[*zip([*german.split(), END], heads[HEAD], strict=True)],

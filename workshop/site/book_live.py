@@ -19,8 +19,9 @@ RESULTS = ROOT / "experiments" / "results"
 RUNTIME = STATIC / "vendor" / "onnxruntime"
 TEMPLATE = Path(__file__).with_name("live_translator.html")
 SOURCES = (TEMPLATE, STATIC / "live" / "provenance.json")
-FILES = """live.css numbers.js tokenizers.js decoding.js runtime.js heat_maps.js steps.js trees.js hundred.js surgery.js
-live.js""".split()
+ORT = "vendor/onnxruntime/ort.wasm.min.js"
+FILES = """live.css numbers.js tokenizers.js decoding.js download.js runtime.js heat_maps.js steps.js trees.js
+hundred.js surgery.js live.js""".split()
 TRANSLATORS = {
     "number_words_en_de": "Number words, English to German",
     "tatoeba_de_en": "Everyday sentences, German to English",
@@ -64,18 +65,26 @@ def payloads() -> dict[str, str]:
     return found
 
 
+@cache
 def wire_bytes(text: str) -> int:
     """What a server that compresses sends for a script."""
     return len(gzip.compress(text.encode(), 6, mtime=0))
 
 
-@cache
-def runtime_bytes() -> int:
-    """What it sends for the runtime."""
-    return wire_bytes(payloads()["onnxruntime"]) + wire_bytes((RUNTIME / "ort.wasm.min.js").read_text("utf-8"))
+def parts(texts: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Of scripts given as name → text: the bytes that a server sends for each, and those of each of its files."""
+    files = {name: {f"live/{name}.js": text} for name, text in texts.items()}
+    if "onnxruntime" in files:
+        files["onnxruntime"][ORT] = (STATIC / ORT).read_text("utf-8")
+    return {
+        name: {
+            "sent": sum(map(wire_bytes, found.values())),
+            "files": {file: len(text.encode()) for file, text in found.items()},
+        }
+        for name, found in files.items()
+    }
 
 
 def page_html(static: str) -> str:
     """The place of the translator, with the size of everything that it may load."""
-    sizes = {name: wire_bytes(payloads()[name]) for name in TRANSLATORS}
-    return filled(TEMPLATE.name, static=static, translators=TRANSLATORS, sizes=sizes, runtime_bytes=runtime_bytes())
+    return filled(TEMPLATE.name, static=static, translators=TRANSLATORS, parts=parts(payloads()))

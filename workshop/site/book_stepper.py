@@ -14,7 +14,7 @@ from torch import Tensor
 
 from workshop.lab.correspondence import chapters
 from workshop.lab.paper_ids import PAPER_IDS
-from workshop.site.book_live import script, wire_bytes
+from workshop.site.book_live import parts, script
 from workshop.site.filled import filled
 from workshop.site.forward_functions import Function, functions
 from workshop.site.forward_trace import CHAPTER, Step, Trace, chapter, sentence, trace
@@ -118,4 +118,4 @@ def payloads() -> dict[str, str]:
 
 
 def page_html(static: str) -> str:
-    return filled(TEMPLATE.name, static=static, size=wire_bytes(payloads()[NAME]), digits=DIGITS)
+    return filled(TEMPLATE.name, static=static, parts=parts(payloads()), digits=DIGITS)

@@ -5,15 +5,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workshop.site import record_hundred
-from workshop.site.book_live import STATIC, letters, runtime_bytes, script, wire_bytes
+from workshop.site import book_live, record_hundred
+from workshop.site.book_live import STATIC, letters, script
 from workshop.site.filled import filled
 
 TRAINING = STATIC / "live" / "training"
 RECORD, TASK = TRAINING / "provenance.json", TRAINING / "task.json"
 TEMPLATE = Path(__file__).with_name("live_training.html")
 SOURCES = (TEMPLATE, RECORD, TASK)
-FILES = """live.css training.css runtime.js heat_maps.js training_task.js training_run.js training_chart.js
+FILES = """live.css training.css download.js runtime.js heat_maps.js training_task.js training_run.js training_chart.js
 training_view.js training_page.js""".split()
 
 KINDS = ("whole", "ten", "short", "beside")
@@ -49,9 +49,9 @@ def page_html(static: str, kind: str) -> str:
     if kind not in KINDS:
         raise ValueError(f"live-training: kind {kind!r} must be one of {', '.join(KINDS)}")
     defects = [
-        recorded()[f"{file}.step.onnx.gz"]["defect"]
-        | {"title": name, "name": file, "bytes": wire_bytes(payloads()[f"training_{file}"])}
+        recorded()[f"{file}.step.onnx.gz"]["defect"] | {"title": name, "name": file}
         for name, file in (defect_files() if kind == "beside" else {}).items()
     ]
-    sizes = {"onnxruntime": runtime_bytes(), "training": wire_bytes(payloads()["training"])}
-    return filled(TEMPLATE.name, static=static, kind=kind, sizes=sizes, defects=defects, withheld=WITHHELD)
+    texts = {name: payloads()[name] for name in ("training", *(f"training_{one['name']}" for one in defects))}
+    parts = book_live.parts({"onnxruntime": book_live.payloads()["onnxruntime"], **texts})
+    return filled(TEMPLATE.name, static=static, kind=kind, parts=parts, defects=defects, withheld=WITHHELD)

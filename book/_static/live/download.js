@@ -5,34 +5,52 @@
 globalThis.LiveTranslator ??= {};
 
 (() => {
-  const atHand = new Map(); // address of a script → address of the same bytes in memory
+  const arrived = new Map(); // address of a script, without a query → its bytes that are here
 
-  async function fetched(url, report) {
-    const response = await fetch(url).catch(() => null);
-    const parts = [];
-    for (let reader = response?.ok && response.body.getReader(); reader; ) {
-      const { done, value } = await reader.read().catch(() => ({ done: true, value: null }));
+  /** The address of the same script in memory. What does not come keeps its own: the script element says so. */
+  async function fetched(address) {
+    const [url, parts] = [address.split("?")[0], []];
+    arrived.set(url, 0);
+    const response = location.protocol === "file:" ? null : await fetch(address).catch(() => null);
+    if (!response?.ok) {
+      return address;
+    }
+    for (const reader = response.body.getReader(); ; ) {
+      const { done, value } = await reader.read().catch(() => ({ done: true }));
       if (done) {
-        atHand.set(url, URL.createObjectURL(new Blob(parts, { type: "text/javascript" })));
-        return;
+        return URL.createObjectURL(new Blob(parts, { type: "text/javascript" }));
       }
       parts.push(value);
-      report(value.length);
+      arrived.set(url, arrived.get(url) + value.length);
     }
   }
 
-  /** Fetch scripts from the folder of static files; `sizes` is file → bytes. Reports the share that is here, 0 to 1.
-
-      What does not arrive is left to runtime.js, which asks once more and says what is missing. */
-  async function download(folder, sizes, report) {
-    if (location.protocol === "file:") {
-      return;
+  /** The same promise; until it is settled, the bar of the place says how much has come of what was missing of these
+      parts, and the button beside it rests. */
+  async function withBar(place, names, loading) {
+    const bar = place.querySelector(".live-loading");
+    const button = bar.parentElement.querySelector("button");
+    const parts = JSON.parse(place.dataset.parts);
+    const here = ([file]) => arrived.get(place.dataset.static + file) ?? 0;
+    const files = names.flatMap((name) => Object.entries(parts[name].files));
+    const wanted = files.filter((file) => here(file) < file[1]);
+    const sum = (of) => wanted.reduce((bytes, file) => bytes + of(file), 0);
+    const draw = () => {
+      if (sum(here)) {
+        bar.value = sum(here) / sum(([, bytes]) => bytes);
+      }
+    };
+    bar.removeAttribute("value");
+    [button.disabled, bar.hidden] = [true, false];
+    const timer = setInterval(draw, 100);
+    try {
+      return await loading;
+    } finally {
+      clearInterval(timer);
+      draw();
+      [button.disabled, bar.hidden] = [false, true];
     }
-    const whole = Object.values(sizes).reduce((a, b) => a + b, 0);
-    let here = 0;
-    const count = (bytes) => report((here += bytes) / whole);
-    await Promise.all(Object.keys(sizes).map((file) => fetched(`${folder}${file}`, count)));
   }
 
-  Object.assign(LiveTranslator, { atHand, download });
+  Object.assign(LiveTranslator, { fetched, withBar });
 })();

@@ -11,6 +11,7 @@
   const SLOW = 950; // milliseconds between two words, the first time
   const QUICK = 400;
   const MODEL = "number_words_en_de";
+  const PARTS = ["onnxruntime", MODEL];
   const HEADS = [0, 1]; // of its last layer, as the record has two
   const END = "end";
 
@@ -90,8 +91,7 @@
   }
 
   function showSize() {
-    const size = LiveTranslator.missing(JSON.parse(place.dataset.sizes));
-    find(".first-fetch").textContent = `Above 99 a larger model answers: load ${size}`;
+    find(".first-fetch").textContent = `Above 99 a larger model answers: load ${LiveTranslator.missing(place, PARTS)}`;
   }
 
   let asked = 0; // counts the answers, so that a slow one does not replace a later one
@@ -119,21 +119,13 @@
   }
 
   async function load() {
-    const [button, bar] = [find(".first-fetch"), find(".first-progress")];
-    [button.disabled, bar.hidden] = [true, false];
-    bar.removeAttribute("value");
     try {
-      const folder = place.dataset.static;
-      await LiveTranslator.download(folder, JSON.parse(place.dataset.files), (share) => {
-        bar.value = share;
-      });
-      translator = await LiveTranslator.loadTranslator(folder, MODEL);
+      const loading = LiveTranslator.loadTranslator(place.dataset.static, MODEL);
+      translator = await LiveTranslator.withBar(place, PARTS, loading);
       await answer(Number(place.dataset.number));
       (isTouched() ? find("[type=submit]") : input).focus({ preventScroll: true });
     } catch (error) {
       say(`Not loaded: ${error.message}`);
-    } finally {
-      [button.disabled, bar.hidden] = [false, true];
     }
   }
 

@@ -36,7 +36,9 @@
   let head = null;
 
   const chosenRadio = () => find("[name=live-name]:checked");
-  const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const say = (text) => {
+    find(".live-status").textContent = text;
+  };
   const pause = () => new Promise((resolve) => setTimeout(resolve, PAUSE));
 
   // ── Loading ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -44,19 +46,18 @@
   function showLoading() {
     const radio = chosenRadio();
     const ready = loaded.has(radio.value);
-    const sizes = { onnxruntime: place.dataset.runtime, [radio.value]: radio.dataset.bytes };
     const button = loadForm.querySelector("button");
     button.hidden = ready;
     textForm.hidden = !ready;
     result.hidden = find(".live-answer").hidden = !ready || shown?.name !== radio.value;
     find(".live-surgery").hidden = !ready;
-    button.textContent = `Load: ${LiveTranslator.missing(sizes)}`;
-    find(".live-status").textContent = ready
-      ? "Loaded. Nothing you type leaves your device."
-      : runtimeLoaded
-        ? ""
-        : `Nothing is loaded before you press. ${megabytes(Number(place.dataset.runtime))} of it is the runtime, which all of them share.`;
-    if (ready) {
+    if (!ready) {
+      const [size, runtime] = [["onnxruntime", radio.value], ["onnxruntime"]].map((n) => LiveTranslator.missing(place, n));
+      button.textContent = `Load: ${size}`;
+      const before = `Nothing is loaded before you press. ${runtime} of it is the runtime, which all of them share.`;
+      say(find(".live-loading").hidden ? (runtimeLoaded ? "" : before) : "Loading …");
+    } else {
+      say("Loaded. Nothing you type leaves your device.");
       showExamples(radio.value);
       surgery.show(radio.value, loaded.get(radio.value));
     }
@@ -65,16 +66,17 @@
   async function load(event) {
     event.preventDefault();
     const name = chosenRadio().value;
-    find(".live-status").textContent = "Loading …";
+    say("Loading …");
     try {
-      loaded.set(name, await LiveTranslator.loadTranslator(place.dataset.static, name));
+      const loading = LiveTranslator.loadTranslator(place.dataset.static, name);
+      loaded.set(name, await LiveTranslator.withBar(place, ["onnxruntime", name], loading));
       runtimeLoaded = true;
-      if (chosenRadio().value === name) {
+      if (textForm.hidden) {
         showLoading();
         find("#live-text").focus();
       }
     } catch (error) {
-      find(".live-status").textContent = `Not loaded: ${error.message}`;
+      say(`Not loaded: ${error.message}`);
     }
   }
 
@@ -93,9 +95,10 @@
     const problem = find(".live-own-problem");
     problem.textContent = "";
     for (const file of files) {
-      find(".live-status").textContent = "Opening …";
+      say("Opening …");
       try {
-        addChoice(await LiveTranslator.openTranslator(place.dataset.static, file), file);
+        const opening = LiveTranslator.openTranslator(place.dataset.static, file);
+        addChoice(await LiveTranslator.withBar(place, ["onnxruntime"], opening), file);
         runtimeLoaded = true;
         showLoading();
         find("#live-text").focus();

@@ -19,10 +19,11 @@ globalThis.LiveTranslator ??= {};
     document.dispatchEvent(new Event("received"));
   }
 
-  /** What has to be loaded still, of scripts given as name → bytes; one unit for all sizes. */
-  function missing(sizes) {
-    const wanted = Object.keys(sizes).filter((name) => !received.has(name));
-    const megabytes = wanted.reduce((sum, name) => sum + Number(sizes[name]), 0) / 1e6;
+  /** How much of these parts of a place has to be loaded still; one unit for all sizes. */
+  function missing(place, names) {
+    const parts = JSON.parse(place.dataset.parts);
+    const wanted = names.filter((name) => !received.has(name));
+    const megabytes = wanted.reduce((sum, name) => sum + parts[name].sent, 0) / 1e6;
     return `${megabytes.toFixed(megabytes < 0.1 ? 2 : 1)} MB`;
   }
 
@@ -31,23 +32,25 @@ globalThis.LiveTranslator ??= {};
   /** Load a script once; `arrived` tells whether its content is there, for a file that was cut off runs nothing. */
   function loadScript(url, arrived) {
     if (!scripts.has(url)) {
-      const loading = new Promise((resolve, reject) => {
-        const element = document.createElement("script");
-        const early = LiveTranslator.atHand?.get(url); // of download.js
-        element.src = early ?? (tries ? `${url}?${tries}` : url); // another address: a cache may keep what was cut off
-        element.onerror = () => {
-          tries += 1;
-          LiveTranslator.atHand?.delete(url);
-          scripts.delete(url); // so that the reader can try again
-          reject(new Error(`${url.split("/").at(-1)} did not arrive whole. Check the connection and press again.`));
-        };
-        element.onload = () => (arrived() ? resolve() : element.onerror());
-        document.head.append(element);
-      });
-      scripts.set(url, loading);
+      const address = tries ? `${url}?${tries}` : url; // another one: a cache may keep what was cut off
+      const fetching = Promise.resolve(LiveTranslator.fetched?.(address) ?? address); // of download.js
+      scripts.set(url, fetching.then((here) => runScript(here, url, arrived)));
     }
     return scripts.get(url);
   }
+
+  const runScript = (address, url, arrived) =>
+    new Promise((resolve, reject) => {
+      const element = document.createElement("script");
+      element.src = address;
+      element.onerror = () => {
+        tries += 1;
+        scripts.delete(url); // so that the reader can try again
+        reject(new Error(`${url.split("/").at(-1)} did not arrive whole. Check the connection and press again.`));
+      };
+      element.onload = () => (arrived() ? resolve() : element.onerror());
+      document.head.append(element);
+    });
 
   /** What gzip packed, from a Blob. */
   async function gunzipped(blob) {
@@ -67,9 +70,10 @@ globalThis.LiveTranslator ??= {};
     if (typeof WebAssembly === "undefined") {
       throw new Error("WebAssembly is switched off in this browser, and the model runs in it. Switch it on.");
     }
-    await loadScript(`${folder}vendor/onnxruntime/ort.wasm.min.js`, () => "ort" in globalThis);
-    await loadScript(`${folder}live/onnxruntime.js`, () => received.has("onnxruntime"));
-    const { module, wasm } = received.get("onnxruntime");
+    const [{ module, wasm }] = await Promise.all([
+      loadContent(folder, "onnxruntime"),
+      loadScript(`${folder}vendor/onnxruntime/ort.wasm.min.js`, () => "ort" in globalThis),
+    ]);
     ort.env.wasm.numThreads = 1; // more would need headers that a plain web server does not send
     ort.env.wasm.wasmPaths = {
       mjs: blobAddress(module, "text/javascript"),

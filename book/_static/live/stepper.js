@@ -243,7 +243,7 @@
   }
 
   loadForm.hidden = false;
-  const size = LiveTranslator.missing({ forward_trace: place.dataset.bytes });
+  const size = LiveTranslator.missing(place, ["forward_trace"]);
   loadForm.querySelector("button").textContent = `Step through: load ${size}`;
   loadForm.addEventListener("submit", load);
   for (const name of Object.keys(moves)) {

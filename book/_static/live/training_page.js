@@ -30,10 +30,10 @@
 
   // ── Loading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
+  const parts = () => ["onnxruntime", "training", ...(defects ? [`training_${defects.value}`] : [])];
+
   function showLoading() {
-    const sizes = JSON.parse(place.dataset.sizes);
-    if (defects) sizes[`training_${defects.value}`] = defects.selectedOptions[0].dataset.bytes;
-    loadForm.querySelector("button").textContent = `Train it here: load ${LiveTranslator.missing(sizes)}`;
+    loadForm.querySelector("button").textContent = `Train it here: load ${LiveTranslator.missing(place, parts())}`;
     const { right, wrong, file } = defects?.selectedOptions[0].dataset ?? {};
     if (defects) {
       find(".live-change").replaceChildren(
@@ -48,10 +48,10 @@
   async function load(event) {
     event?.preventDefault();
     const [button, defect] = [loadForm.querySelector("button"), defects?.value];
-    button.disabled = true;
     say("Loading …");
     try {
-      const loaded = await LiveTranslator.loadTraining(place.dataset.static, defects ? [defect] : []);
+      const loading = LiveTranslator.loadTraining(place.dataset.static, defects ? [defect] : []);
+      const loaded = await LiveTranslator.withBar(place, parts(), loading);
       if (defect !== defects?.value) {
         loaded.release();
         return load(event); // another one was chosen meanwhile
@@ -64,8 +64,6 @@
     } catch (error) {
       say(`Not loaded: ${error.message}`);
       return;
-    } finally {
-      button.disabled = false;
     }
     button.hidden = true;
     bench.hidden = false;
