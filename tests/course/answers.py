@@ -120,8 +120,6 @@ CALLABLES = {
     "in inference mode": "__import__('torch').inference_mode()(FUNCTION)",
     "with gradients": "__import__('torch').enable_grad()(FUNCTION)",
 }
-# A check calls each of these answers a thousand times: what says nothing new of the wall stays on this side of it.
-MANY_CALLS = {"ex-masks-fool": {*CALLABLES, *RIGHT["ex-masks-fool"]}}
 # Computes, and then spoils whatever it was given.
 SPOILS = """
 def _that_spoils(function):

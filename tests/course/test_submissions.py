@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from workshop.course.grading.class_list import absent, with_students
+from workshop.course.grading.class_list import absent, may_be, with_students
 from workshop.course.grading.class_list import read as read_class
 from workshop.course.grading.counted import counted
 from workshop.course.grading.exercise_parts import titles
@@ -740,6 +740,24 @@ def test_a_grading_worksheet_of_moodle_is_a_class_list_that_says_who_was_late(tm
 """
     students = read_class(table_of_the_class(tmp_path, table))
     assert students == {"77": "1 hour 20 mins late; Extension granted until: Tuesday, 12 May 2026", "78": ""}
+    [_, bob] = absent(students, [], "attention")
+    of_bob = of_absent(bob, "", marks())
+    assert moodle([of_bob])[1][:2] == ["Participant 78", "Bob"]
+    assert generic([of_bob])[1][:2] == ["78", "Bob"]
+
+
+def test_a_name_written_as_one_word_may_be_that_students() -> None:
+    students = ["Grace Okafor", "Ada", "Ed"]
+    for name in ("OkaforGrace_12_34_x", "graceokafor-masks", "Grace Okafor"):
+        assert may_be(students, Path(f"{name}.ipynb")) == ["Grace Okafor"]
+
+
+def test_a_written_answer_that_waits_is_no_0_in_the_report() -> None:
+    points, maximum = {"a": 0.0, "b-check": 1.0}, {"a": 4.0, "b-check": 1.0}
+    one = Marks(Submission(Path("x"), "ada", "attention"), points, maximum, ["a"], unseen={"a"})
+    assert {"| a | – | 4 |", "| a | – | 1 |", "| b-check | 1 | 1 |"} <= {*report("attention", [one], []).split("\n")}
+    one.unseen = set()  # somebody has given 0
+    assert {"| a | 0.0 | 4 |", "| a | 0 | 1 |"} <= {*report("attention", [one], []).split("\n")}
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x0b", "\x0c", "\x1c", "\x85"])

@@ -36,18 +36,18 @@ QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a cell that holds a quote, as a spread
 JSON = re.compile(r'\s*(\{|\[\s*(["{[]|$))')
 COMMAS = re.compile(r'[^\s\d][,;][^\s\d]|"[,;]"')  # no space follows: no comma of a sentence
 # A word after a number that leaves it what it is: 25 cells, but neither 2 million nor, where bytes are asked for, bits.
-NO_UNIT = r"(ten|hundred|thousand|dozen|half|third|quarter|percent|plus|minus|squared|cubed)s?$|\w*(illion|bit|byte)"
-UNIT = rf"(?<=\d)\s*(×|x|(?!{NO_UNIT})[a-z]{{3,}}\.?)$"
-# How people write what Python reads in one way; what groups by three is an apostrophe here and there.
-WRITTEN = {"−": "-", r"^[≈~=]\s*": "", r"(?<=\d)['’](?=\d{3}(\D|$))": "", r"\s*per ?cent$": "%", UNIT: ""}
+NO_UNIT = r"(ten|hundred|thousand|dozen|half|third|quarter|percent|plus|minus|squared|cubed)s?$"
+UNIT = rf"(?<=\d)\s*(×|x|(?!{NO_UNIT}|\w*(illi(on|ard)|tausend|bit|byte))[a-zß-öø-\u024f]{{3,}}\.?)$"
+# How people write what Python reads in one way; what groups by three is an apostrophe or, twice or more, a point.
+GROUPS = r"(?<=\d)['’](?=\d{3}(\D|$))|(?<=\d)\.(?=\d{3}\.\d{3})|(?<=\.\d{3})\.(?=\d{3}(?!\d|\.\d))"
+WRITTEN = {"−": "-", r"^[≈~=]\s*": "", GROUPS: "", r"\s*(per ?cent|prozent)$": "%", UNIT: ""}
 # What stands above the columns of a table, by language: a pair of two names of one language is a pair of words.
 TITLES = """
     ar arabic, cs czech čeština, da danish dansk, de german deutsch, el greek, en english englisch anglais inglés, es
     spanish español, fi finnish suomi, fr french français, hi hindi, hu hungarian magyar, id indonesian, it italian
-    italiano, ja japanese 日本語, ko korean 한국어, nl dutch nederlands, no norwegian norsk, pl polish polski,
-    pt portuguese português, ro romanian română, ru russian русский, sv swedish svenska, tr turkish türkçe,
-    uk ukrainian українська, vi vietnamese, zh chinese 中文, source src,
-    target tgt trg, sentence text segment, translation
+    italiano, ja japanese 日本語, ko korean 한국어, nl dutch nederlands, no norwegian norsk, pl polish polski, pt
+    portuguese português, ro romanian română, ru russian русский, sv swedish svenska, tr turkish türkçe, uk ukrainian
+    українська, vi vietnamese, zh chinese 中文, source src, target tgt trg, sentence text segment, translation
 """
 KINDS = {name: kind for kind, names in enumerate(TITLES.split(",")) for name in names.split()}
 

@@ -28,6 +28,7 @@ START_SECONDS = 120  # for the interpreter in a sandbox
 SETUP_SECONDS = 180  # for one cell of the chapter's
 GRACE_SECONDS = 5  # in which code that was told to stop may do so
 LETTERS = 2000  # of a message
+STOPPED = "stopped after {:.0f} s by the clock: an endless loop, or a busy machine; ask your instructor"
 CELL = re.compile(r"<ipython-input-[^>]*>, ")  # a name of the kernel's for a cell, which no student has seen
 Output = dict[str, Any]
 Cell = dict[str, Any]
@@ -191,7 +192,7 @@ class Run:
         if told["error"] is None:
             self.ended_well.append(cell)
         elif told["error"][0] == Stopped.__name__:
-            message = f"stopped after {self._seconds(cell):.0f} s"
+            message = STOPPED.format(self._seconds(cell))
             self.note(f"{cell['name']}: {message}")
             outputs.append(error_output("TimeoutError", message))
         else:
@@ -219,7 +220,7 @@ class Run:
                 as_it_was()
                 exec(compile(cell["source"], "<check>", "exec"), space)
         except Stopped as stopped:
-            message = f"stopped after {seconds:.0f} s"
+            message = STOPPED.format(seconds)
             self.note(f"{cell['name']}: {message}")
             if not stopped.args:  # it was stopped on this side; the other may still be at it
                 self.stop()

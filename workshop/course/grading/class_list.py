@@ -34,8 +34,14 @@ def table(text: str) -> "csv.DictReader[str]":
     return csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
 
 
+class Student(str):
+    """A student as on the list, by number or name, with the full name that Moodle has beside the number."""
+
+    name = ""
+
+
 def read(path: Path) -> dict[str, str]:
-    """Student → what a file notes of them.
+    """Student, with a name where there is one → what a file notes of them.
 
     Raises:
         ValueError: there is no file, the column is missing, or a student stands there twice.
@@ -49,7 +55,8 @@ def read(path: Path) -> dict[str, str]:
         raise ValueError(f"{path} needs the column student; it has: {', '.join(columns) or 'none'}")
     students: dict[str, str] = {}
     for row in rows:
-        student = (row[column] or "").strip().removeprefix("Participant ")
+        student = Student((row[column] or "").strip().removeprefix("Participant "))
+        student.name = (row.get(MOODLE[1]) or "").strip()
         if student.casefold() in map(str.casefold, students):
             raise ValueError(
                 f"{path}, line {rows.line_num}: {student} stands there twice (upper and lower case are one)"
@@ -80,16 +87,22 @@ def with_students(students: dict[str, str], submissions: list[Submission]) -> li
     return [*found.values()]
 
 
-def _words(text: str) -> set[str]:
+def _words(text: str) -> list[str]:
     """Words and numbers of a name, in lower case: emil-attention2 has emil, attention and 2."""
-    return {*re.findall(r"[^\W\d_]+|\d+", unicodedata.normalize("NFC", text).casefold())}
+    return re.findall(r"[^\W\d_]+|\d+", unicodedata.normalize("NFC", text).casefold())
+
+
+def _in_one(words: list[str]) -> set[str]:
+    """The words of a name written as one: adalovelace, lovelaceada."""
+    return {"".join(words[i:] + words[:i]) for i in range(len(words))}
 
 
 def may_be(students: Iterable[str], file: Path) -> list[str]:
     """The students whose names stand in the path of a file, whatever stands beside them."""
-    words = {student: _words(student) for student in students}
-    found = [_words(part) for part in (*file.parts[:-1], file.stem)]
-    return [student for student, own in words.items() if own and any(own <= part for part in found)]
+    found = [{*_words(part)} for part in (*file.parts[:-1], file.stem)]
+    named = [(student, _words(name)) for student in students for name in {student, getattr(student, "name", "")}]
+    here = (who for who, own in named if own and any({*own} <= part or _in_one(own) & part for part in found))
+    return [*dict.fromkeys(here)]
 
 
 def absent(

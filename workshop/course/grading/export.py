@@ -75,7 +75,8 @@ def export(
             for name, files in (absent or {}).items()
         ]
         lines = [*lines, *write_tables(root, chapter, [*found, *missing])]
-        (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines, absent), "utf-8")
+        called = absent and {f"{one} {getattr(one, 'name', '')}".strip(): files for one, files in absent.items()}
+        (root / f"report-{chapter}.md").write_text(summary.report(chapter, found, lines, called), "utf-8")
         for line in summary.changed_by_many(found)[0]:
             print(f"WARNING: {line}")
     return found

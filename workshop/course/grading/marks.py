@@ -144,7 +144,7 @@ def of_absent(student: str, left_out: str, like: Marks, note: str = "") -> Marks
     number = student if student.isdecimal() else ""  # in Moodle or in Canvas: each table reads its own
     chapter = like.submission.chapter
     who = {"moodle": number, "canvas": number, "listed": student, "note": note}
-    submission = Submission(Path(), safe(student), chapter, student, **who)
+    submission = Submission(Path(), safe(student), chapter, getattr(student, "name", "") or student, **who)
     events = [f"no notebook; {left_out}" if left_out else "no notebook"]
     return Marks(submission, dict.fromkeys(like.maximum, 0.0), like.maximum, events=events, titles=like.titles)
 
