@@ -284,7 +284,7 @@ MESSAGES = [  # what an answer gets to hear: a word of it
         "masks",
         "ex-masks-fool",
         "sly = lambda x: x + torch.relu(x[-1] - 20)",
-        "20.25 as the last input the gradient test catches it",
+        "21.25 as the last input the gradient test catches it",
     ),
     ("label_smoothing", "ex-smoothing-bug", "too_small = {(5, 11): 'eleven'}", "'eleven' is no number"),
     *(
