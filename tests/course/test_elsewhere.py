@@ -242,6 +242,8 @@ def test_the_folder_for_otter_is_whole(assignments: Path, tmp_path: Path) -> Non
     guide = (folder / export_autograder.GUIDE).read_text("utf-8")
     assert "otter generate -t tests -r requirements.txt" in guide
     assert guide == export_autograder.next_steps("otter", "attention")
+    with pytest.raises(SystemExit, match="live"):  # one written answer alone
+        export_autograder.for_otter("live", assignments, tmp_path)
 
 
 @pytest.mark.deep

@@ -105,6 +105,8 @@ def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
     for cell in json.loads(copies["source"].read_text("utf-8"))["cells"]:
         if answer := cell["metadata"].get("book", {}).get("answer"):
             checks.setdefault(answer, []).append(cell)
+    if not checks:
+        raise SystemExit(f"error: Otter has nothing to run: {chapter} has no checks, only texts to mark by hand.")
     folder = out / f"{chapter}-otter"
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "tests").mkdir(parents=True)
