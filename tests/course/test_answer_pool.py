@@ -150,7 +150,7 @@ def test_a_check_answers_what_it_cannot_judge_in_words(name: str, monkeypatch: p
             run(one.cells["solution"], values)
             for what, source in of_another_kind(one, values):
                 found = mark(one, source, names)
-                # All points: it has no number that was changed. Half of them: the hidden check judges the function alone.
+                # All points: it has no number that was changed. Half: the hidden check judges the function alone.
                 earned = (0, one.points, one.points / 2 if one.label == "ex-self-gates" else 0)
                 if found.points not in earned or re.match(r"\w*Error: ", found.visible):
                     faults.append(f"{one.label}, {what}: {found}")
