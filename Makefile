@@ -3,14 +3,15 @@
 
 PYTHON ?= python3
 PORT ?= 8000
+WORKERS ?= 2
 ARGS ?=
 SUBMISSIONS ?=
 CHAPTER ?=
 OUT ?= grades
 VERSION ?=
 PY := .venv/bin/python
-# Each worker of the tests takes one core: two that take both wait for each other. A third fills the time in which the
-# quick ones wait for a browser or a sandbox. The deep tests do without the checks of shapes (pyproject.toml).
+# Each worker of the tests takes one core: two that take both wait for each other. The deep tests do without the checks
+# of shapes (pyproject.toml).
 QUIETLY := MPLBACKEND=Agg OMP_NUM_THREADS=1
 # What differs from system to system (torch's CUDA libraries on Linux) is left to pip; pyproject.toml holds the bounds.
 RESOLVE := _build/lock/bin/uv pip compile --quiet --upgrade --no-annotate --python-version 3.11 \
@@ -56,11 +57,9 @@ lab: grading-env ## Open the notebooks in JupyterLab, as copies in my_notebooks/
 	@$(PY) -m ipykernel install --prefix _build/jupyter > _build/kernel.txt  # JupyterLab has an environment of its own
 	@JUPYTER_PATH="$(CURDIR)/_build/jupyter/share/jupyter" .venv-grading/bin/python -m jupyterlab $(ARGS) my_notebooks
 
-test: WORKERS ?= 3
 test: grading-env ## Run the tests (one file, one test: ARGS="tests/paper/test_masks.py -k causal")
 	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not deep" $(ARGS)
 
-test-deep: WORKERS ?= 2
 test-deep: grading-env ## Run the rest: kills, processes, whole environments, every chapter through nbgrader
 	$(QUIETLY) $(PY) -m pytest -n $(WORKERS) --dist worksteal --jaxtyping-packages= -m deep $(ARGS)
 
