@@ -184,7 +184,7 @@ def _leaves(answer: Any) -> Iterator[Any]:
 
 
 def _as_python_reads(text: str, unit: str) -> str:
-    text = re.sub(rf"(?<=\d)\s*({unit})$", "", text.strip())
+    text = re.sub(rf"(?<=\d)\s*({unit})$", "", text.strip(), flags=re.IGNORECASE)
     for pattern, other in WRITTEN.items():
         text = re.sub(pattern, other, text, flags=re.IGNORECASE)
     return text
