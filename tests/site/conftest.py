@@ -13,7 +13,7 @@ from needs import unavailable
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from workshop.site import book_charts, book_layers, book_pages
-from workshop.site.chromium import ARGUMENTS, chromium
+from workshop.site.chromium import chromium
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,6 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
         context = playwright.chromium.launch_persistent_context(
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
-            args=ARGUMENTS,
             viewport={"width": 1280, "height": 900},
         )
         context.set_default_timeout(120_000)  # beside other work a page takes its time

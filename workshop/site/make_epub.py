@@ -31,7 +31,7 @@ import yaml
 from playwright.sync_api import BrowserContext, sync_playwright
 
 from workshop.site.address import configured
-from workshop.site.chromium import ARGUMENTS, find_browser
+from workshop.site.chromium import find_browser
 from workshop.site.filled import filled
 from workshop.site.make_pdf import built_site, chapters_in_order, offer_file, open_chapter
 
@@ -131,7 +131,7 @@ def make(site: Path, toc: Path, about: dict[str, str], path: Path) -> int:
     table = chapters_in_order(toc)
     pages = [chapter.name for chapter in table]
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=find_browser())
         context = browser.new_context(viewport={"width": 794, "height": 1123}, device_scale_factor=2)
         chapters = [draw(context, site, one.file, one.part, pages, about["home"]) for one in table]
         browser.close()
