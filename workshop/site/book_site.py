@@ -123,13 +123,10 @@ def without_solutions(text: str) -> str:
     return SOLUTION.sub("", text)
 
 
-def prepared(text: str, with_solutions: bool) -> str:
-    """The source of a page as it is read: without its solutions for a course that keeps them."""
-    return text if with_solutions else without_solutions(text)
-
-
 def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
-    source[0] = prepared(source[0], app.config.book_solutions)
+    """For a course that keeps them."""
+    if not app.config.book_solutions:
+        source[0] = without_solutions(source[0])
 
 
 def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
