@@ -49,14 +49,6 @@ def chart_html(spec: dict[str, Any]) -> str:
     return f'<div class="vega-chart"><script type="application/json">{data}</script>{fallback}</div>'
 
 
-def place(node: nodes.Node) -> nodes.Node:
-    """The nearest node around this one that knows its line, for a warning to point at."""
-    around: nodes.Node | None = node
-    while around is not None and not around.line:
-        around = around.parent
-    return around or node
-
-
 def embed_charts(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     """Replace Altair's HTML, which loads scripts from a public host, by our own; ask for a description."""
     for node in list(doctree.findall(nodes.raw)):
@@ -64,14 +56,12 @@ def embed_charts(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
         if spec is None:
             continue
         if not str(spec.get("description", "")).strip():
-            LOGGER.warning(
-                "chart without a description: add .properties(description=…) to the whole", location=place(node)
-            )
+            LOGGER.warning("chart without a description: add .properties(description=…) to the whole", location=node)
             spec["description"] = "Chart"
         try:
             text = chart_html(spec)
         except ValueError:
-            LOGGER.warning("chart with NaN or infinity in its data: browsers cannot read it", location=place(node))
+            LOGGER.warning("chart with NaN or infinity in its data: browsers cannot read it", location=node)
             continue
         node.replace_self(nodes.raw("", text, format="html"))
 
@@ -91,5 +81,5 @@ def check_pictures(_app: Sphinx, doctree: nodes.document, _docname: str) -> None
         if not alt or alt == image["uri"] or alt == Path(image["uri"]).name:
             LOGGER.warning(
                 "picture without alt text: give it :alt:, or a cell the option mystnb: image: alt:",
-                location=place(image),
+                location=image,
             )

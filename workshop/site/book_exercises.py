@@ -126,13 +126,8 @@ def with_source(block: nodes.literal_block, source: str) -> nodes.literal_block:
     return block
 
 
-def in_colab(app: Sphinx, docname: str) -> str:
-    """The address of a page's notebook in Colab, which cannot open the Markdown source."""
-    host = app.config.html_theme_options["launch_buttons"]["colab_url"]
-    return configured(Path(app.srcdir)).colab(f"notebooks/{Path(docname).name}.ipynb", host)
-
-
 def link_to_colab(app: Sphinx, docname: str, cell: nodes.container) -> None:
     """End an exercise whose answer is code with a link to its chapter's notebook."""
-    link = f'<p class="in-colab"><a href="{html.escape(in_colab(app, docname))}">Do this in Colab</a></p>'
+    address = configured(Path(app.srcdir)).colab(f"notebooks/{Path(docname).name}.ipynb")
+    link = f'<p class="in-colab"><a href="{html.escape(address)}">Do this in Colab</a></p>'
     cell.parent.append(nodes.raw("", link, format="html"))

@@ -1,4 +1,4 @@
-"""Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
+"""Local Sphinx extension of the book: local charts, checked descriptions, the table of the paper.
 
 The rest of the work is in book_answers.py (questions that the page answers), book_asks.py (those that stand before a
 showing), book_charts.py (charts and pictures),
@@ -20,7 +20,6 @@ from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from workshop.site import (
@@ -46,12 +45,9 @@ from workshop.site import (
     teaching_plan,
 )
 from workshop.site.address import Address, configured
-from workshop.site.book_exercises import in_colab
 from workshop.site.plain_markdown import task_words
 
 ROOT = Path(__file__).resolve().parents[2]
-
-LOGGER = logging.getLogger(__name__)
 SOLUTION = re.compile(r"^```\{solution-start\}.*?^```\{solution-end\}\n```\n", re.DOTALL | re.MULTILINE)
 # Directive → its class on the page, the files that it is made from, and its text.
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Address], str]]] = {
@@ -129,16 +125,6 @@ def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
         source[0] = without_solutions(source[0])
 
 
-def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Point the Colab button at the generated notebook."""
-    groups = [group for group in context.get("header_buttons", []) if group.get("label") == "launch-buttons"]
-    for button in (button for group in groups for button in group["buttons"] if button["text"] == "Colab"):
-        notebook = f"notebooks/{Path(pagename).name}.ipynb"
-        if not Path(app.srcdir, notebook).exists():
-            LOGGER.warning("no generated notebook %s; run `make notebooks`", notebook, location=pagename)
-        button["url"] = in_colab(app, pagename)
-
-
 def set_base(app: Sphinx, config: Config) -> None:
     """Let Sphinx write the canonical link of every page."""
     config.html_baseurl = configured(Path(app.srcdir)).home
@@ -193,9 +179,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", add_scripts)
-    app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", book_head.add_tags)
     app.connect("html-page-context", book_report.add_links, priority=900)
-    app.connect("html-page-context", book_files.offer_downloads, priority=900)
+    app.connect("html-page-context", book_files.offer_notebook, priority=900)
     app.connect("build-finished", finish, priority=600)  # after Jupyter Book's own, which writes the page at the root
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
