@@ -38,7 +38,6 @@ def test_what_is_wrong_is_said(monkeypatch, capsys, after, seconds, words):
     reports = iter([{"numpy": "2.1.3"}, {"numpy": after}])
     monkeypatch.setattr(colab_check, "executed", executed)
     monkeypatch.setattr(colab_check, "versions", lambda: next(reports))
-    monkeypatch.setattr(colab_check, "REMOVE", ["true"])
     verdict, _, reason = words.partition(" ")
     assert colab_check.run(Path("chapter.ipynb")) == (verdict == "passed")
     out = capsys.readouterr().out
@@ -52,19 +51,10 @@ def test_the_versions_are_those_of_the_packages_that_colab_brings():
 
 @pytest.mark.deep
 @pytest.mark.parametrize("source", ["import os; assert os.listdir() == []", "1 / 0"])
-def test_a_notebook_is_really_run_in_an_empty_folder(source, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(colab_check, "REMOVE", ["true"])
+def test_a_notebook_is_really_run_in_an_empty_folder(source, tmp_path, capsys):
     path = tmp_path / "page.ipynb"
     nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)]), path)
     assert colab_check.run(path) == ("import" in source)
     assert ("ZeroDivisionError" in capsys.readouterr().out) == ("import" not in source)
     if "import" in source:
         assert 0 < colab_check.seconds_of(colab_check.executed(path).cells[0]) < 30
-
-
-def test_the_environment_of_development_is_left_alone(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["colab_check"])
-    monkeypatch.setattr(colab_check, "is_editable", lambda: True)
-    with pytest.raises(SystemExit):
-        colab_check.main()
-    assert "would take the editable package out" in capsys.readouterr().err
