@@ -27,7 +27,6 @@ from workshop.site import (
     book_asks,
     book_breaks,
     book_charts,
-    book_citations,
     book_files,
     book_folds,
     book_head,
@@ -152,7 +151,6 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_solutions", True, "env")
-    book_citations.register()
     app.add_html_math_renderer("mathml", (formulas.visit, None), (formulas.visit, None))
     for name in TABLES:
         app.add_directive(name, Table)
