@@ -12,7 +12,7 @@ from browser import SITE, served
 from needs import unavailable
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from workshop.site import book_charts, book_layers, book_pages
+from workshop.site import book_charts, book_layers
 from workshop.site.chromium import chromium
 
 
@@ -70,6 +70,6 @@ def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def warn(message: str, *values: object, location: object = None) -> None:
         seen.append(message % values if values else message)
 
-    for module in (book_charts, book_layers, book_pages):
+    for module in (book_charts, book_layers):
         monkeypatch.setattr(module.LOGGER, "warning", warn)
     return seen
