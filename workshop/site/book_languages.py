@@ -53,7 +53,7 @@ def marked(text: str) -> list[nodes.Node]:
 
 def mark_german(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     for text in list(doctree.findall(nodes.Text)):
-        if not german_runs(text.astext()) or next(traverse_parent(text.parent, LEFT_ALONE), None):
+        if not german_runs(text.astext()) or any(traverse_parent(text.parent, LEFT_ALONE)):
             continue
         if isinstance(text.parent, nodes.literal):
             text.parent["classes"].append("language-de")

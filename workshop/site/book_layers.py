@@ -100,7 +100,7 @@ def offer_switch(doctree: nodes.document) -> None:
 
 def fold_code(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     """Make every listing and the code of every open cell a fold, and give a page that has folds its switch."""
-    found = [one for one in doctree.findall(is_code) if next(traverse_parent(one, AS_IT_IS), None) is None]
+    found = [one for one in doctree.findall(is_code) if not any(traverse_parent(one, AS_IT_IS))]  # type: ignore[arg-type]
     for code in found:
         parent, place = code.parent, code.parent.index(code)
         parent[place] = fold("", code, classes=["code"], words=words_of(code))
