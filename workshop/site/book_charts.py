@@ -2,7 +2,6 @@
 
 import html
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +29,9 @@ def altair_spec(source: str) -> dict[str, Any] | None:
     return spec
 
 
-def shortened(value: Any) -> Any:
-    """The specification with fractions of five digits, which are finer than a pixel; whole numbers stay."""
-    if isinstance(value, dict):
-        return {key: shortened(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shortened(item) for item in value]
-    if isinstance(value, float) and math.isfinite(value) and not value.is_integer():
-        return float(f"{value:.5g}")
-    return value
-
-
 def chart_html(spec: dict[str, Any]) -> str:
     """A place for the chart with its specification in it; book-charts.js draws it."""
-    text = json.dumps(shortened(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     data = text.replace("</", r"<\/").replace("<!--", r"<\u0021--")
     fallback = f"<noscript>{html.escape(spec['description'])}</noscript>"
     return f'<div class="vega-chart"><script type="application/json">{data}</script>{fallback}</div>'
