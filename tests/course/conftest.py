@@ -11,7 +11,7 @@ from needs import unavailable
 from playwright.sync_api import Browser, sync_playwright
 
 from workshop.course import make_assignments
-from workshop.site.chromium import ARGUMENTS, chromium
+from workshop.site.chromium import chromium
 
 
 @pytest.fixture(scope="session")
@@ -45,5 +45,5 @@ def assignments(needs_grading: None, of_the_run: Path) -> Path:
 def browser() -> Iterator[Browser]:
     if chromium() is None:
         unavailable("Chromium is not installed: no page can be opened")
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS) as it:
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium()) as it:
         yield it

@@ -12,8 +12,8 @@ from browser import SITE, served
 from needs import unavailable
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 
-from workshop.site import book_charts, book_layers, book_pages
-from workshop.site.chromium import ARGUMENTS, chromium
+from workshop.site import book_charts, book_layers
+from workshop.site.chromium import chromium
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,6 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
         context = playwright.chromium.launch_persistent_context(
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
-            args=ARGUMENTS,
             viewport={"width": 1280, "height": 900},
         )
         context.set_default_timeout(120_000)  # beside other work a page takes its time
@@ -71,6 +70,6 @@ def warnings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def warn(message: str, *values: object, location: object = None) -> None:
         seen.append(message % values if values else message)
 
-    for module in (book_charts, book_layers, book_pages):
+    for module in (book_charts, book_layers):
         monkeypatch.setattr(module.LOGGER, "warning", warn)
     return seen

@@ -16,7 +16,6 @@ from PIL import Image
 
 from workshop.site import (
     book_breaks,
-    book_charts,
     book_folds,
     book_head,
     book_languages,
@@ -254,12 +253,6 @@ def test_pictures_get_their_size(tmp_path: Path) -> None:
     page = book_weight.with_sizes('<img alt="A" src="_images/a.png" />', tmp_path)
     assert page == '<img alt="A" src="_images/a.png" width="50" height="30" decoding="async" />'
     assert book_weight.with_sizes(page, tmp_path) == page
-
-
-def test_fractions_of_a_chart_are_shortened_and_whole_numbers_are_not() -> None:
-    spec = {"data": [{"a": 0.123456789, "b": 63045632, "c": 123456789.0, "d": "0.123456789", "e": True}]}
-    kept = {"a": 0.12346, "b": 63045632, "c": 123456789.0, "d": "0.123456789", "e": True}
-    assert book_charts.shortened(spec) == {"data": [kept]}
 
 
 # ── Descriptions and files ────────────────────────────────────────────────────────────────────────────────────

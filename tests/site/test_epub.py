@@ -5,6 +5,7 @@ Needs Chromium. epubcheck judges where it is installed (TRANSFORMER_LIB_REQUIRE_
 
 import re
 import shutil
+import subprocess
 import xml.etree.ElementTree as ET
 import zipfile
 from pathlib import Path
@@ -142,24 +143,42 @@ def test_the_same_site_gives_the_same_bytes(epub: Path) -> None:
         assert (first.filename, first.compress_type) == ("mimetype", zipfile.ZIP_STORED)
 
 
+def errors(path: Path) -> str:
+    """What epubcheck finds wrong in a file."""
+    if not (program := shutil.which("epubcheck")):
+        unavailable("epubcheck is not installed", "EPUBCHECK")
+    # Debian's is a link to the archive of Java, which not every system starts by itself.
+    command = ["java", "-jar", program] if Path(program).resolve().suffix == ".jar" else [program]
+    done = subprocess.run([*command, path], capture_output=True, text=True, encoding="utf-8", check=False)
+    return (done.stdout + done.stderr)[-5000:] if done.returncode else ""
+
+
 @pytest.mark.deep
 def test_epubcheck_finds_the_file_valid_and_a_broken_one_not(epub: Path, tmp_path: Path) -> None:
-    if not shutil.which("epubcheck"):
-        unavailable("epubcheck is not installed", "EPUBCHECK")
-    assert make_epub.validated(epub) == "epubcheck finds no error"
+    assert errors(epub) == ""
     with zipfile.ZipFile(epub) as archive, zipfile.ZipFile(tmp_path / "broken.epub", "w") as broken:
         for name in archive.namelist():
             broken.writestr(name, archive.read(name).replace(b"<h1>", b'<h1 colour="red">'))
-    with pytest.raises(ValueError, match="is not valid"):
-        make_epub.validated(tmp_path / "broken.epub")
+    assert "colour" in errors(tmp_path / "broken.epub")
 
 
-@pytest.mark.slow
-def test_the_built_sites_epub_has_every_chapter_and_every_link_a_target() -> None:
+@pytest.fixture
+def whole() -> Path:
+    """The EPUB of the built site."""
     path = SITE / make_epub.NAME
     if not path.exists():
         unavailable("needs the EPUB of the built site: run `python -m workshop.site.make_epub`")
-    with zipfile.ZipFile(path) as archive:
+    return path
+
+
+@pytest.mark.deep
+def test_epubcheck_finds_the_built_sites_epub_valid(whole: Path) -> None:
+    assert errors(whole) == ""
+
+
+@pytest.mark.slow
+def test_the_built_sites_epub_has_every_chapter_and_every_link_a_target(whole: Path) -> None:
+    with zipfile.ZipFile(whole) as archive:
         pages = {name: ET.fromstring(archive.read(name)) for name in archive.namelist() if name.endswith(".xhtml")}
         names = {name.removeprefix("book/") for name in archive.namelist()}
     chapters = {f"{chapter.name}.xhtml" for chapter in make_epub.chapters_in_order(ROOT / "_toc.yml")}

@@ -193,8 +193,8 @@ def test_the_exporter_writes_the_same_file_again(tmp_path):
         assert sha256(path.read_bytes()) == ORIGIN[name]["sha256"]
 
 
-def test_an_unknown_name_is_refused(monkeypatch):
+def test_an_unknown_name_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["export_onnx.py", "tatoeba_de_fr"])
-    known = "known: number_words_en_de, parser_en_en, tatoeba_de_en"
-    with pytest.raises(SystemExit, match=f"'tatoeba_de_fr' cannot be exported; {known}"):
+    with pytest.raises(SystemExit):
         export_onnx.main()
+    assert "invalid choice: 'tatoeba_de_fr'" in capsys.readouterr().err

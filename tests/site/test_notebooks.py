@@ -144,7 +144,7 @@ TREE = "![A tree](https://github.com/owner/name/raw/main/book/_static/tree.svg)"
         ("See {cite:p}`one2017,\ntwo2018`.", f"See ({ONE}; {TWO})."),  # a role goes on over the end of a line
         ("`{ref}` and `` `{cite}`x` `` stay", "`{ref}` and `` `{cite}`x` `` stay"),
         (r"$\{x\}`y`$ and $a^{{2}}$ stay", r"$\{x\}`y`$ and $a^{{2}}$ stay"),
-        ("[words]{.wide} and `x`{.python}", "[words] and `x`"),
+        ("[words]{.wide} and `x`{.python}", "words and `x`"),
         ("[words](#there), [too](other.md#there)", f"[words]({SITE}other.html#there), [too]({SITE}other.html#there)"),
         ("[licence](../LICENSE)", f"[licence]({BLOB}LICENSE)"),
         (PYTHON, PYTHON),

@@ -49,8 +49,9 @@ class Address:
         """A form for a new issue, with some of its fields filled in."""
         return f"{self.repository}/issues/new?{urlencode({'template': form, **fields})}"
 
-    def colab(self, notebook: str, host: str = "https://colab.research.google.com") -> str:
-        return f"{host.rstrip('/')}/github/{self.owner}/{self.name}/blob/{self.branch}/{notebook}"
+    def colab(self, notebook: str) -> str:
+        """A notebook in Colab, which cannot open the Markdown source."""
+        return f"https://colab.research.google.com/github/{self.owner}/{self.name}/blob/{self.branch}/{notebook}"
 
 
 def configured(root: Path = ROOT) -> Address:

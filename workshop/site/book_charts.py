@@ -2,7 +2,6 @@
 
 import html
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -30,31 +29,12 @@ def altair_spec(source: str) -> dict[str, Any] | None:
     return spec
 
 
-def shortened(value: Any) -> Any:
-    """The specification with fractions of five digits, which are finer than a pixel; whole numbers stay."""
-    if isinstance(value, dict):
-        return {key: shortened(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [shortened(item) for item in value]
-    if isinstance(value, float) and math.isfinite(value) and not value.is_integer():
-        return float(f"{value:.5g}")
-    return value
-
-
 def chart_html(spec: dict[str, Any]) -> str:
     """A place for the chart with its specification in it; book-charts.js draws it."""
-    text = json.dumps(shortened(spec), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(spec, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     data = text.replace("</", r"<\/").replace("<!--", r"<\u0021--")
     fallback = f"<noscript>{html.escape(spec['description'])}</noscript>"
     return f'<div class="vega-chart"><script type="application/json">{data}</script>{fallback}</div>'
-
-
-def place(node: nodes.Node) -> nodes.Node:
-    """The nearest node around this one that knows its line, for a warning to point at."""
-    around: nodes.Node | None = node
-    while around is not None and not around.line:
-        around = around.parent
-    return around or node
 
 
 def embed_charts(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
@@ -64,14 +44,12 @@ def embed_charts(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
         if spec is None:
             continue
         if not str(spec.get("description", "")).strip():
-            LOGGER.warning(
-                "chart without a description: add .properties(description=…) to the whole", location=place(node)
-            )
+            LOGGER.warning("chart without a description: add .properties(description=…) to the whole", location=node)
             spec["description"] = "Chart"
         try:
             text = chart_html(spec)
         except ValueError:
-            LOGGER.warning("chart with NaN or infinity in its data: browsers cannot read it", location=place(node))
+            LOGGER.warning("chart with NaN or infinity in its data: browsers cannot read it", location=node)
             continue
         node.replace_self(nodes.raw("", text, format="html"))
 
@@ -91,5 +69,5 @@ def check_pictures(_app: Sphinx, doctree: nodes.document, _docname: str) -> None
         if not alt or alt == image["uri"] or alt == Path(image["uri"]).name:
             LOGGER.warning(
                 "picture without alt text: give it :alt:, or a cell the option mystnb: image: alt:",
-                location=place(image),
+                location=image,
             )

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from docutils import nodes
 from sphinx.application import Sphinx
 
 from workshop.site import versions
@@ -43,25 +42,22 @@ def write(app: Sphinx) -> None:
         shutil.copyfile(notebook, site / NOTEBOOKS / notebook.name)
 
 
-def offer_downloads(
-    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
-) -> None:
-    """Let the page's menu offer its notebook and its print; the theme offers the source, solutions and all."""
-    groups = [group for group in context.get("header_buttons", []) if group.get("label") == "download-buttons"]
-    if not groups:
-        return
-    buttons = [button for button in groups[0]["buttons"] if button["type"] == "javascript"]
-    for button in buttons:
-        button |= {"text": "Print this page", "icon": "fas fa-print", "tooltip": "Print, or save as PDF"}
-    notebook = f"{Path(page).name}.ipynb"
-    if doctree is not None and Path(app.srcdir, "notebooks", notebook).exists():
-        link = {
-            "type": "link",
-            "url": context["pathto"](f"{NOTEBOOKS}/{notebook}", 1),
-            "text": "Notebook (.ipynb)",
-            "icon": "fas fa-code",
-            "tooltip": "Download the notebook of this page",
-            "label": "download-notebook-button",
-        }
-        buttons.insert(0, link)
-    groups[0]["buttons"] = buttons
+def offer_notebook(app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Let the menus of a page offer its notebook, in Colab and as a file; the theme offers the source, solutions and
+    all."""
+    file = f"{Path(page).name}.ipynb"
+    link = {
+        "type": "link",
+        "url": context["pathto"](f"{NOTEBOOKS}/{file}", 1),
+        "text": "Notebook (.ipynb)",
+        "icon": "fas fa-code",
+        "tooltip": "Download the notebook of this page",
+        "label": "download-notebook-button",
+    }
+    for group in context.get("header_buttons", []):
+        for button in (one for one in group.get("buttons", []) if one["text"] == "Colab"):
+            button["url"] = configured(Path(app.srcdir)).colab(f"notebooks/{file}")
+        if group.get("label") == "download-buttons":
+            *_, print_ = group["buttons"]
+            print_ |= {"text": "Print this page", "icon": "fas fa-print", "tooltip": "Print, or save as PDF"}
+            group["buttons"] = [link, print_] if Path(app.srcdir, "notebooks", file).exists() else [print_]

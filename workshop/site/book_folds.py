@@ -1,7 +1,6 @@
 """The line that stands for folded code: it says what the code makes, or which mistake a wrong answer makes."""
 
 import re
-from collections.abc import Iterator
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -10,13 +9,6 @@ from workshop.site.book_charts import altair_spec
 
 DEFINED = re.compile(r"^(?:class|def) (\w+)", re.MULTILINE)
 ASSIGNED = re.compile(r"^(\w+(?:, \w+)*) = ", re.MULTILINE)
-
-
-def around(node: nodes.Node) -> Iterator[nodes.Element]:
-    """What a node stands in, from within outwards."""
-    while (outer := node.parent) is not None:
-        yield outer
-        node = outer
 
 
 def names_in(source: str) -> str:

@@ -2,8 +2,7 @@
 
 The description is read from the question box at the top of a chapter, or its first paragraph, so that it cannot go
 stale. Addresses derive from `repository` in _config.yml. sphinxext-opengraph would replace head_tags.html alone: its
-description skips boxes, and so the question; it cuts within a word, warns of no length, and leaves out the search page
-and the index.
+description skips boxes, and so the question; it cuts within a word, and leaves out the search page and the index.
 """
 
 import html
@@ -13,14 +12,11 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util import logging
 
 from workshop.site.address import configured
 from workshop.site.filled import filled
 
-LOGGER = logging.getLogger(__name__)
-
-SHORTEST, LONGEST = 50, 160
+LONGEST = 160
 OPENING = "You will be able to "
 # Pages that no chapter writes.
 DESCRIPTIONS = {
@@ -86,15 +82,10 @@ def description_of(doctree: nodes.document) -> str:
 
 
 def add_tags(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Describe the page in its head; a description that is too short or too long is a warning."""
+    """Describe the page in its head."""
     if doctree is None and page not in DESCRIPTIONS:
         return
     description = DESCRIPTIONS.get(page) or description_of(doctree)  # type: ignore[arg-type]
-    if not SHORTEST <= len(description) <= LONGEST:
-        LOGGER.warning(
-            "description of %d characters, not %d to %d: %r", len(description), SHORTEST, LONGEST, description,
-            location=page,
-        )  # fmt: skip
     title = re.sub(r"<[^>]*>", "", html.unescape(context.get("title") or app.config.html_title))
     context["metatags"] = context.get("metatags", "") + filled(
         "head_tags.html",

@@ -8,9 +8,9 @@ import re
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.nodes import traverse_parent
 
 from transformer_lib.data import german_number
-from workshop.site.book_folds import around
 
 # The words of the chapters' German sentences, beside numbers.
 WORDS = """
@@ -53,7 +53,7 @@ def marked(text: str) -> list[nodes.Node]:
 
 def mark_german(_app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     for text in list(doctree.findall(nodes.Text)):
-        if not german_runs(text.astext()) or any(isinstance(one, LEFT_ALONE) for one in around(text)):
+        if not german_runs(text.astext()) or any(traverse_parent(text.parent, LEFT_ALONE)):
             continue
         if isinstance(text.parent, nodes.literal):
             text.parent["classes"].append("language-de")

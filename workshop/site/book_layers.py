@@ -11,9 +11,10 @@ from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 from sphinx.util import logging
+from sphinx.util.nodes import traverse_parent
 from sphinx_exercise.nodes import exercise_enumerable_node, exercise_node
 
-from workshop.site.book_folds import DEFINED, around, names_in
+from workshop.site.book_folds import DEFINED, names_in
 
 LOGGER = logging.getLogger(__name__)
 FEWEST = 4  # lines of code: fewer are shorter than the line that would stand for them
@@ -99,7 +100,7 @@ def offer_switch(doctree: nodes.document) -> None:
 
 def fold_code(app: Sphinx, doctree: nodes.document, _docname: str) -> None:
     """Make every listing and the code of every open cell a fold, and give a page that has folds its switch."""
-    found = [one for one in doctree.findall(is_code) if not any(isinstance(outer, AS_IT_IS) for outer in around(one))]
+    found = [one for one in doctree.findall(is_code) if not any(traverse_parent(one, AS_IT_IS))]  # type: ignore[arg-type]
     for code in found:
         parent, place = code.parent, code.parent.index(code)
         parent[place] = fold("", code, classes=["code"], words=words_of(code))

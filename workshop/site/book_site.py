@@ -1,4 +1,4 @@
-"""Local Sphinx extension of the book: links to Colab, local charts, checked descriptions, the table of the paper.
+"""Local Sphinx extension of the book: local charts, checked descriptions, the table of the paper.
 
 The rest of the work is in book_answers.py (questions that the page answers), book_asks.py (those that stand before a
 showing), book_charts.py (charts and pictures),
@@ -20,7 +20,6 @@ from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from workshop.site import (
@@ -28,7 +27,6 @@ from workshop.site import (
     book_asks,
     book_breaks,
     book_charts,
-    book_citations,
     book_files,
     book_folds,
     book_head,
@@ -46,12 +44,9 @@ from workshop.site import (
     teaching_plan,
 )
 from workshop.site.address import Address, configured
-from workshop.site.book_exercises import in_colab
 from workshop.site.plain_markdown import task_words
 
 ROOT = Path(__file__).resolve().parents[2]
-
-LOGGER = logging.getLogger(__name__)
 SOLUTION = re.compile(r"^```\{solution-start\}.*?^```\{solution-end\}\n```\n", re.DOTALL | re.MULTILINE)
 # Directive → its class on the page, the files that it is made from, and its text.
 TABLES: dict[str, tuple[str, tuple[str, ...], Callable[[Path, Address], str]]] = {
@@ -123,23 +118,10 @@ def without_solutions(text: str) -> str:
     return SOLUTION.sub("", text)
 
 
-def prepared(text: str, with_solutions: bool) -> str:
-    """The source of a page as it is read: without its solutions for a course that keeps them."""
-    return text if with_solutions else without_solutions(text)
-
-
 def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
-    source[0] = prepared(source[0], app.config.book_solutions)
-
-
-def link_colab(app: Sphinx, pagename: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Point the Colab button at the generated notebook."""
-    groups = [group for group in context.get("header_buttons", []) if group.get("label") == "launch-buttons"]
-    for button in (button for group in groups for button in group["buttons"] if button["text"] == "Colab"):
-        notebook = f"notebooks/{Path(pagename).name}.ipynb"
-        if not Path(app.srcdir, notebook).exists():
-            LOGGER.warning("no generated notebook %s; run `make notebooks`", notebook, location=pagename)
-        button["url"] = in_colab(app, pagename)
+    """For a course that keeps them."""
+    if not app.config.book_solutions:
+        source[0] = without_solutions(source[0])
 
 
 def set_base(app: Sphinx, config: Config) -> None:
@@ -169,7 +151,6 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("book_solutions", True, "env")
-    book_citations.register()
     app.add_html_math_renderer("mathml", (formulas.visit, None), (formulas.visit, None))
     for name in TABLES:
         app.add_directive(name, Table)
@@ -183,7 +164,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("answers", book_answers.Answers)
     app.add_directive("ask", book_asks.Ask)
     app.connect("config-inited", set_base)
-    app.connect("builder-inited", book_answers.start_asking)
     app.connect("source-read", leave_out_solutions)
     app.connect("doctree-read", book_folds.name_folds)
     book_layers.setup(app)
@@ -196,9 +176,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", book_charts.check_pictures)
     app.connect("doctree-resolved", book_charts.embed_charts)
     app.connect("html-page-context", add_scripts)
-    app.connect("html-page-context", link_colab, priority=900)
     app.connect("html-page-context", book_head.add_tags)
     app.connect("html-page-context", book_report.add_links, priority=900)
-    app.connect("html-page-context", book_files.offer_downloads, priority=900)
+    app.connect("html-page-context", book_files.offer_notebook, priority=900)
     app.connect("build-finished", finish, priority=600)  # after Jupyter Book's own, which writes the page at the root
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,15 +3,6 @@
 import os
 import shutil
 
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 # True once the fonts and the pictures are there and every chart is drawn or has failed.
 SETTLED = """async () => {
   await document.fonts.ready;

@@ -52,11 +52,8 @@ def keep(path: Path, entry: str, content: bytes, origin: dict[str, Any]) -> None
 def names_given(about: str, known: Sequence[str]) -> list[str]:
     """The names on the command line, all that are known if there are none."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=known, metavar="NAME")
-    names = parser.parse_args().names
-    if unknown := sorted(set(names) - set(known)):
-        raise SystemExit(f"{unknown[0]!r} cannot be exported; known: {', '.join(known)}")
-    return names
+    parser.add_argument("names", nargs="*", default=known, choices=known, metavar="NAME")
+    return parser.parse_args().names
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from pypdf import PdfReader, PdfWriter
 
 from workshop.site.address import configured
 from workshop.site.book_weight import pages_of
-from workshop.site.chromium import ARGUMENTS, SETTLED, find_browser
+from workshop.site.chromium import SETTLED, find_browser
 from workshop.site.filled import filled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,7 +129,7 @@ def print_book(site: Path) -> tuple[bytes, int]:
     book, licence, home = config["title"], config["html"]["extra_footer"].strip(), configured().home
     chapters = chapters_in_order(ROOT / "_toc.yml")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=find_browser())
         context = browser.new_context(viewport={"width": 665, "height": 980})  # an A4 page within its margins
         printed = PdfReader(io.BytesIO(print_chapters(context, site, chapters, home)))
         titles = [item for item in printed.outline if not isinstance(item, list)]

@@ -14,7 +14,6 @@ import base64
 import html
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,17 +93,14 @@ class Lecture:
 
     def __init__(self, page: Page, plain: Plain, executed: NotebookNode):
         self.page, self.plain = page, plain
-        cells = iter(executed.cells)
-        code = (block for block in page.outside("solution") if block.name == "code-cell")
-        self.cells = {block.line: self.executed(block, cells) for block in code}
+        self.cells = {cell.source.strip("\n"): cell for cell in executed.cells}
         self.heading, self.words = page.title, ""
         self.slides: list[Slide] = []
 
-    def executed(self, block: Block, cells: Iterator[NotebookNode]) -> NotebookNode:
-        """The next cell with this code; those of solutions, which not every site has, are passed over."""
-        for cell in cells:
-            if cell.source.strip("\n") == block.text.strip("\n"):
-                return cell
+    def executed(self, block: Block) -> NotebookNode:
+        """The executed cell with this code."""
+        if cell := self.cells.get(block.text.strip("\n")):
+            return cell
         raise ValueError(f"{self.page.path.name}:{block.line}: not as it was executed; run `make book` again")
 
     def make(self) -> list[Slide]:
@@ -112,7 +108,7 @@ class Lecture:
         for block in self.page.outside("exercise", "solution"):
             if block.name == "figure":
                 self.add(self.heading, drawing(self.page.path.parent / block.argument), self.words)
-            elif block.name == "code-cell" and (picture := figure(self.cells[block.line])):
+            elif block.name == "code-cell" and (picture := figure(self.executed(block))):
                 self.add(self.heading, picture, self.words)
             elif block.kind == "text" and "## To take away" not in block.text:
                 self.read(block)

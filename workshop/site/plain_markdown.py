@@ -106,8 +106,7 @@ class Plain:
             return f"{token.markup} {token.content} {token.markup}"
         if token.type in {"code_inline", "math_inline", "math_inline_double"}:
             return f"{token.markup}{token.content}{token.markup}"
-        brackets = {"link_open": "[", "span_open": "[", "span_close": "]", "text_special": token.markup}
-        return brackets.get(token.type, token.content)
+        return {"link_open": "[", "text_special": token.markup}.get(token.type, token.content)
 
     def prose(self, text: str, line: int) -> str:
         return DEFINITION.sub(self._definition, BLOCK_ATTRIBUTES.sub("", self.inline(text, line)))

@@ -31,22 +31,6 @@ STEP_INPUTS = ["weights", "m", "v", "rate", "step_num", "source", "target_input"
 STEP_OUTPUTS = ["loss", "new_weights", "new_m", "new_v", "cross"]
 
 
-class Learning(nn.Module):
-    """The smoothed loss of a batch, and where cross-attention looked."""
-
-    def __init__(self, model: Transformer):
-        super().__init__()
-        self.model = model
-
-    def forward(self, source: Tensor, target_input: Tensor, target_output: Tensor) -> tuple[Tensor, Tensor]:
-        """Nats per real target token, and (batch, heads, queries, keys)."""
-        pad_id = self.model.config.pad_id
-        with record_attention(self.model) as weights:  # the form written out, in which a defect may lie
-            logits = self.model(source, target_input)
-        losses = token_losses(logits, target_output, SETTINGS.epsilon_ls, pad_id)
-        return losses.sum() / (target_output != pad_id).sum(), weights[CROSS]
-
-
 class Greedy(nn.Module):
     """Greedy decoding of TARGET_LENGTH tokens, as decoding.greedy_decode chooses them; what follows <eos> is noise."""
 
@@ -75,21 +59,25 @@ def named_parts(weights: Tensor, shapes: dict[str, torch.Size]) -> dict[str, Ten
 
 
 def step_function(model: Transformer) -> Callable[..., tuple[Tensor, ...]]:
-    """One update: weights and both averages of Adam before it, as vectors, to those after it."""
-    learning = Learning(model)
-    shapes = {name: weight.shape for name, weight in learning.named_parameters()}
+    """One update: weights and both averages of Adam before it, as vectors, to those after it; beside them the smoothed
+    loss, in nats per real target token, and where cross-attention looked, (batch, heads, queries, keys)."""
+    shapes = {name: weight.shape for name, weight in model.named_parameters()}
     [group] = adam(model, SETTINGS).param_groups
     (beta1, beta2), epsilon = group["betas"], group["eps"]
 
     def step(weights: Tensor, m: Tensor, v: Tensor, rate: Tensor, step_num: Tensor, *batch: Tensor) -> Any:
+        *read, wanted = batch
         named = {name: part.requires_grad_() for name, part in named_parts(weights, shapes).items()}
-        loss, cross = functional_call(learning, named, batch)
+        with record_attention(model) as recorded:  # the form written out, in which a defect may lie
+            logits = functional_call(model, named, tuple(read))
+        losses = token_losses(logits, wanted, SETTINGS.epsilon_ls, model.config.pad_id)
+        loss = losses.sum() / (wanted != model.config.pad_id).sum()
         found = torch.autograd.grad(loss, list(named.values()), materialize_grads=True, allow_unused=True)
         gradient = torch.cat([part.flatten() for part in found])
         m = beta1 * m + (1 - beta1) * gradient
         v = beta2 * v + (1 - beta2) * gradient**2
         mean, mean_square = m / (1 - beta1**step_num), v / (1 - beta2**step_num)
-        return loss, weights - rate * mean / (mean_square.sqrt() + epsilon), m, v, cross
+        return loss, weights - rate * mean / (mean_square.sqrt() + epsilon), m, v, recorded[CROSS]
 
     return step
 
