@@ -113,16 +113,16 @@ def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
     for label, cells in checks.items():
         (folder / "tests" / f"{label}.py").write_text(otter_test(label, cells), "utf-8")
     notebook = json.loads(copies["release"].read_text("utf-8"))
-    cells: list[dict[str, Any]] = []
+    placed: list[dict[str, Any]] = []
     for cell in notebook["cells"]:
         label = cell["metadata"].get("book", {}).get("answer")
         if label and cell["metadata"]["nbgrader"]["grade_id"] == f"{label}-check":
             # Before the check, which uses up what can be read once.
             metadata = {"deletable": False, "editable": False, "otter": {"tests": [label]}}
             place = {"cell_type": "markdown", "id": f"{label}-test", "metadata": metadata}
-            cells.append(place | {"source": f"*Otter tests `{label}` here.*"})
-        cells.append(cell)
-    notebook["cells"] = cells
+            placed.append(place | {"source": f"*Otter tests `{label}` here.*"})
+        placed.append(cell)
+    notebook["cells"] = placed
     (folder / f"{chapter}.ipynb").write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
     address = configured()
     requirement = f"executable-transformer[viz,text] @ git+{address.repository}@{address.branch}\n"
