@@ -99,7 +99,7 @@ def otter_test(label: str, checks: list[dict[str, Any]]) -> str:
 
 
 def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
-    """A folder with tests/, requirements.txt and the notebook to hand out, in which each check names its test."""
+    """A folder with tests/, requirements.txt and the notebook to hand out, which names each test before its check."""
     copies = {kind: assignments / kind / chapter / f"{chapter}.ipynb" for kind in ("source", "release")}
     checks: dict[str, list[dict[str, Any]]] = {}
     for cell in json.loads(copies["source"].read_text("utf-8"))["cells"]:
@@ -113,10 +113,16 @@ def for_otter(chapter: str, assignments: Path, out: Path) -> Path:
     for label, cells in checks.items():
         (folder / "tests" / f"{label}.py").write_text(otter_test(label, cells), "utf-8")
     notebook = json.loads(copies["release"].read_text("utf-8"))
+    placed: list[dict[str, Any]] = []
     for cell in notebook["cells"]:
         label = cell["metadata"].get("book", {}).get("answer")
         if label and cell["metadata"]["nbgrader"]["grade_id"] == f"{label}-check":
-            cell["metadata"]["otter"] = {"tests": [label]}
+            # Before the check, which uses up what can be read once.
+            metadata = {"deletable": False, "editable": False, "otter": {"tests": [label]}}
+            place = {"cell_type": "markdown", "id": f"{label}-test", "metadata": metadata}
+            placed.append(place | {"source": f"*Otter tests `{label}` here.*"})
+        placed.append(cell)
+    notebook["cells"] = placed
     (folder / f"{chapter}.ipynb").write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", "utf-8")
     address = configured()
     requirement = f"executable-transformer[viz,text] @ git+{address.repository}@{address.branch}\n"
