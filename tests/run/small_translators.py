@@ -39,7 +39,7 @@ def young_translator(**shape):
     torch.manual_seed(0)
     pairs = load_pairs("number_words", "train", "en", "de")[:3000]
     pieces = SubwordTokenizer.train([text for pair in pairs for text in pair], vocabulary_size=40, characters=18)
-    shape = {"num_layers": 1, "d_model": 32, "d_ff": 32, "num_heads": 2, "d_k": 16, "d_v": 16} | shape
+    shape = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16} | shape
     model = Transformer(TransformerConfig(vocabulary_size=len(pieces), **shape))
     translator = Translator(model, pieces, pieces, "en", "de")
     config = TrainingConfig(num_steps=200, batch_tokens=1000, warmup_steps=100)

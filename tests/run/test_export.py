@@ -56,7 +56,7 @@ LEARNED = {
     **{"activation": "gelu", "attention_bias": True, "output_bias": True},
 }
 YOUNG = {
-    **{"d_k": 3, "d_v": 5, "final_norm": True, "activation": "silu"},
+    **{"d_ff": 32, "d_k": 3, "d_v": 5, "final_norm": True, "activation": "silu"},
     **{"tied_output": False, "source_vocabulary_size": 40},
 }
 
