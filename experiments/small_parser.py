@@ -10,6 +10,7 @@ workshop/site/export_onnx.py after it.
 import random
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ def sentences(seed: int = 0) -> Iterator[Tree]:
             yield tree
 
 
+@cache
 def pairs(part: str) -> list[tuple[str, str]]:
     """The sentences of "train", "val" or "test" with their trees as tokens. No sentence stands in two parts."""
     drawn, trees = sentences(), {}

@@ -1,11 +1,24 @@
 """What several test files share."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 import pytest
 import torch
+
+_checked = jaxtyping.jaxtyped
+
+
+def _checked_once(**options: Any) -> Callable[[Any], Any]:
+    """The decorator of jaxtyping's import hook. A function inside another would be compiled anew at each call."""
+    decorate = _checked(**options)
+    return lambda made: made if "<locals>" in made.__qualname__ else decorate(made)
+
+
+jaxtyping.jaxtyped = _checked_once  # before the package is imported
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,6 @@
 """Every item of the paper has a function, a proof and a chapter section, or a reason why not."""
 
 import re
-from functools import cache
 
 import pytest
 
@@ -15,7 +14,6 @@ FORMS = {
 }
 
 
-@cache
 def places():
     """Kind → id → where it stands."""
     kinds = (correspondence.functions(), correspondence.tests(), correspondence.chapters())

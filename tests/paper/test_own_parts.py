@@ -1,5 +1,7 @@
 """A model with parts of the reader's own decodes by the function that training would give it."""
 
+from functools import cache
+
 import pytest
 import tiny_models
 import torch
@@ -24,28 +26,27 @@ def model(**changes):
     return tiny_models.model(num_layers=2, **changes).eval()
 
 
-def next_tokens(m, row):
-    """The log-probabilities of a sentence's next token, by model() alone."""
+def next_tokens(m):
+    """For each sentence, the log-probabilities of the next token, by model() alone, which is asked once of each."""
 
+    @cache
     @torch.no_grad()
-    def after(tokens):
+    def after(row, tokens):
         return m(SOURCE[row : row + 1], torch.tensor([tokens]))[0, -1].log_softmax(-1).numpy()
 
-    return after
+    return [lambda tokens, row=row: after(row, tuple(tokens)) for row in range(3)]
 
 
-def same_as_the_loop(m):
-    ids = m.config.bos_id, m.config.eos_id, m.config.pad_id
-    loops = [reference.greedy_search(next_tokens(m, row), *ids, LENGTH) for row in range(3)]
-    found = greedy_decode(m, SOURCE, LENGTH).tolist()
-    return found == [tokens + [0] * (len(found[0]) - len(tokens)) for _, tokens in loops]
-
-
-def beams_are_those_of_the_loop(m):
-    ids = m.config.bos_id, m.config.eos_id, m.config.pad_id
-    found = beam_hypotheses(m, SOURCE[:2], 3, 0.6, 5)
-    loops = [reference.beam_search(next_tokens(m, row), *ids, 3, 0.6, 5) for row in range(2)]
-    return [[h.tokens for h in one] for one in found] == [[tokens for _, tokens in one] for one in loops]
+def same_as_the_loops(m, beam_size=3, limit=5):
+    ids, after = (m.config.bos_id, m.config.eos_id, m.config.pad_id), next_tokens(m)
+    greedy = [reference.greedy_search(one, *ids, limit)[1] for one in after]
+    found = greedy_decode(m, SOURCE, limit).tolist()
+    beams = [[h.tokens for h in one] for one in beam_hypotheses(m, SOURCE[:2], beam_size, 0.6, limit)]
+    loops = [reference.beam_search(one, *ids, beam_size, 0.6, limit) for one in after[:2]]
+    return (found, beams) == (
+        [tokens + [0] * (len(found[0]) - len(tokens)) for tokens in greedy],
+        [[tokens for _, tokens in one] for one in loops],
+    )
 
 
 class OneLayer(nn.Module):
@@ -190,8 +191,7 @@ def test_a_step_computes_what_the_model_does_and_greedy_decoding_is_the_loop_ove
     after = m(SOURCE, target_input).detach()
     assert (after - before).abs().max() > 0.01
     torch.testing.assert_close(logits_of_steps(m, target_input), after)
-    assert same_as_the_loop(m)
-    assert beams_are_those_of_the_loop(m)
+    assert same_as_the_loops(m)
     assert takes_cache(m) == (name in CACHED)
 
 
@@ -201,7 +201,7 @@ def test_a_method_replaced_in_the_librarys_own_class_counts_too(monkeypatch, kin
     m, forward = model(), kind.forward
     monkeypatch.setattr(kind, "forward", lambda *given: by_place(forward(*given)))
     assert not takes_cache(m)
-    assert same_as_the_loop(m)
+    assert same_as_the_loops(m)
     monkeypatch.undo()
     assert takes_cache(m)
 

@@ -34,22 +34,16 @@ def random_translator(**config):
     return Translator(model, source, target, "de", "en")
 
 
-def trained_translator(pairs, num_steps, **tokenizer):
-    """A translator of one layer after so many steps; its tokenizer is SubwordTokenizer.train with these arguments."""
-    pieces = SubwordTokenizer.train([text for pair in pairs for text in pair], **tokenizer)
-    shape = TransformerConfig(
-        vocabulary_size=len(pieces), num_layers=1, d_model=32, d_ff=64, num_heads=2, d_k=16, d_v=16
-    )
-    translator = Translator(Transformer(shape), pieces, pieces, "en", "de")
-    config = TrainingConfig(num_steps=num_steps, batch_tokens=1000, warmup_steps=100)
-    batches = epochs(translator.encode(pairs), translator.model.config, config)
-    for _ in train(translator.model, adam(translator.model, config), batches, config):
-        pass
-    translator.model.eval()
-    return translator
-
-
-def young_translator(num_steps=200):
+def young_translator(**shape):
     """Of number words: it goes round in circles, and writes <unk> for the rarer letters, which it was not taught."""
+    torch.manual_seed(0)
     pairs = load_pairs("number_words", "train", "en", "de")[:3000]
-    return trained_translator(pairs, num_steps, vocabulary_size=40, characters=18)
+    pieces = SubwordTokenizer.train([text for pair in pairs for text in pair], vocabulary_size=40, characters=18)
+    shape = {"num_layers": 1, "d_model": 32, "d_ff": 64, "num_heads": 2, "d_k": 16, "d_v": 16} | shape
+    model = Transformer(TransformerConfig(vocabulary_size=len(pieces), **shape))
+    translator = Translator(model, pieces, pieces, "en", "de")
+    config = TrainingConfig(num_steps=200, batch_tokens=1000, warmup_steps=100)
+    for _ in train(model, adam(model, config), epochs(translator.encode(pairs), model.config, config), config):
+        pass
+    model.eval()
+    return translator

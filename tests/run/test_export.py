@@ -1,6 +1,7 @@
 """The command `export`: each format computes what the library computes, and says what it cannot."""
 
 import base64
+import copy
 import gzip
 import json
 import re
@@ -28,7 +29,7 @@ from transformer_lib.data.tokenizers import SPECIALS, Vocabulary, WordTokenizer
 from transformer_lib.interop import from_marian, to_marian
 from transformer_run.export import Engine, export_ctranslate2, export_marian
 from transformer_run.export.onnx import export_onnx
-from transformer_run.export.page import export_page, page_content
+from transformer_run.export.page import export_page, page_content, page_hundred
 from transformer_run.export.portable_tokenizer import portable_tokenizer
 from transformer_run.quantization import dequantize, quantize
 from transformer_run.translator import Translator, pretrained_names
@@ -48,6 +49,16 @@ CONFIGS = [
     {**LARGER, "final_norm": True, "positions": "learned", "max_positions": 9, "activation": "silu"},
     {**LARGER, "tied_output": False, "source_vocabulary_size": 15, "attention_bias": True},
 ]
+
+# Every field that a graph could leave out, in two translators: to export one takes seconds.
+LEARNED = {
+    **{**LARGER, "norm_order": "pre", "final_norm": False, "positions": "learned", "max_positions": 9},
+    **{"activation": "gelu", "attention_bias": True, "output_bias": True},
+}
+YOUNG = {
+    **{"d_ff": 32, "d_k": 3, "d_v": 5, "final_norm": True, "activation": "silu"},
+    **{"tied_output": False, "source_vocabulary_size": 40},
+}
 
 
 def log_probabilities(model, source, target):
@@ -128,7 +139,7 @@ def test_eight_bits_translate_alike_in_a_quarter_of_the_size(tmp_path):
 
 @pytest.fixture(scope="module")
 def young():
-    return young_translator()
+    return young_translator(**YOUNG)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +153,7 @@ def test_a_folder_ends_where_the_library_ends(to, young, test_pairs, tmp_path):
     folder = tmp_path / "out"
     long, odd = "one hundred and " * 500, [*GERMAN, " ", "\u200b", "<eos> <bos> five"]
     lines = [*odd, long, *(source for source, _ in test_pairs)]
+    young = young_translator() if to == "marian" else young
     with pytest.warns(UserWarning, match="1000 are read"):
         expected = young.translate(lines)
     counts = [sum(map(len, map(young.target_tokenizer.encode, text.split("<unk>")))) for text in expected]
@@ -151,19 +163,25 @@ def test_a_folder_ends_where_the_library_ends(to, young, test_pairs, tmp_path):
     assert export(tmp_path / "young", folder, "--to", to) == 0
     assert "1000" in (folder / "README.md").read_text("utf-8").partition("```\n\n")[2]
     assert translated_by(to, folder, lines) == expected
+    if to == "onnx":
+        assert_same_logits_step_by_step(young.model, folder)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("to", ["ctranslate2", "onnx"])
-def test_a_folder_and_the_engine_read_and_write_no_more_than_learned_positions_allow(to, tmp_path):
-    translator, lines = random_translator(**SMALL, positions="learned", max_positions=6), ["w4 w5 w6 " * 9, "w7", ""]
-    with pytest.warns(UserWarning, match="5 are read"):
+@pytest.mark.parametrize("exporter", [export_ctranslate2, export_onnx])
+def test_a_folder_and_the_engine_read_and_write_no_more_than_learned_positions_allow(exporter, tmp_path):
+    translator, lines = random_translator(**LEARNED), ["w4 w5 w6 " * 9, "w7", ""]
+    with torch.no_grad():
+        translator.model.output_bias[2] = -9  # <eos>: it goes on for as long as it may
+    with pytest.warns(UserWarning, match="8 are read"):
         expected = translator.translate(lines)
-    with pytest.warns(UserWarning, match="5 are read"):
+    assert max(len(text.split()) for text in expected) == 9
+    with pytest.warns(UserWarning, match="8 are read"):
         assert Engine(translator).translate(lines) == expected
-    translator.save(tmp_path / "learned")
-    assert export(tmp_path / "learned", tmp_path / "out", "--to", to) == 0
-    assert translated_by(to, tmp_path / "out", lines) == expected
+    assert_left_alone(translator, exporter, tmp_path)
+    assert translated_by("", tmp_path, lines) == expected
+    if exporter is export_onnx:
+        assert_same_logits_step_by_step(translator.model.eval(), tmp_path)
 
 
 @pytest.mark.slow
@@ -177,6 +195,9 @@ def test_eight_bits_say_what_they_cost(to, young, test_pairs, tmp_path, printed)
     assert f"BLEU = {whole:.2f} " in evaluated
     assert whole > 1
     assert rounded == pytest.approx(whole, abs=0.5)
+    if to == ("page",):
+        content = assert_in_8_bits_on_the_page(young, tmp_path / "out")
+        assert len(content["hundred"]["pairs"]) == 100
 
 
 def translated_by(to, folder, lines):
@@ -254,15 +275,6 @@ def test_what_came_into_being_while_the_translator_was_read_is_left_alone(to, tm
     assert out.read_text("utf-8") == "mine"
 
 
-# The same fields in two graphs: an export takes seconds, and is seen to leave the translator as it was.
-GRAPHS = [
-    {**LARGER, "norm_order": "pre", "final_norm": False, "positions": "learned", "max_positions": 9}
-    | {"activation": "gelu", "attention_bias": True, "output_bias": True},
-    {**LARGER, "d_k": 3, "d_v": 5, "final_norm": True, "activation": "silu"}
-    | {"tied_output": False, "source_vocabulary_size": 15},
-]
-
-
 def session(graph):
     return onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
 
@@ -271,13 +283,8 @@ def outputs(run, inputs):
     return dict(zip([one.name for one in run.get_outputs()], run.run(None, inputs), strict=True))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("config", GRAPHS)
-def test_onnx_gives_the_same_logits_step_by_step(config, tmp_path):
-    translator = random_translator(**config)
-    assert_left_alone(translator, export_onnx, tmp_path)
-    model = translator.model.eval()
-    encoder, step = (session(tmp_path / f"{name}.onnx") for name in ("encoder", "decoder_step"))
+def assert_same_logits_step_by_step(model, folder):
+    encoder, step = (session(folder / f"{name}.onnx") for name in ("encoder", "decoder_step"))
     source, target_input = torch.tensor([[4, 9, 6, 2], [7, 2, 0, 0]]), torch.tensor([[1, 5, 6, 6, 7], [1, 9, 4, 4, 4]])
     with torch.no_grad():
         expected = model(source, target_input)
@@ -293,17 +300,22 @@ def test_onnx_gives_the_same_logits_step_by_step(config, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", GRAPHS)
-def test_the_file_for_the_page_holds_the_model_in_8_bits(config, tmp_path):
-    translator = random_translator(**config)
-    exporter = partial(export_page, sentences=["w4 w5", "", "w6 " * 90])
-    assert_left_alone(translator, exporter, tmp_path / "mine.page")
-    content = json.loads(gzip.decompress((tmp_path / "mine.page").read_bytes()))
-    assert (content["source"], content["target"]) == ("de", "en")
-    assert [text for text, _ in content["hundred"]["pairs"]] == ["w4 w5"][: content["longest"] > 60]
-    assert content["longest"] == min(128, config.get("max_positions", 128))
+def test_the_file_for_the_page_holds_the_model_in_8_bits(tmp_path):
+    translator, path = random_translator(**LEARNED), tmp_path / "mine.page"
+    assert_left_alone(translator, partial(export_page, sentences=["w4 w5", ""]), path)
+    assert assert_in_8_bits_on_the_page(translator, path)["hundred"]["pairs"] == []
+    sentences = ["w4 w5", "", "w6 " * 77, "w6 " * 78]
+    pairs = page_hundred(random_translator(**SMALL), sentences)["pairs"]
+    assert [text for text, _ in pairs] == ["w4 w5", "w6 " * 77]
+
+
+def assert_in_8_bits_on_the_page(translator, path):
+    content = json.loads(gzip.decompress(path.read_bytes()))
+    assert (content["source"], content["target"]) == (translator.source, translator.target)
     model, weights = translator.model.eval(), translator.model.state_dict()
+    assert content["longest"] == {"learned": 9, "sinusoidal": 128}[model.config.positions]
     packed = {name: weight for name, weight in weights.items() if name != "positions.table"}
+    model = copy.deepcopy(model)
     model.load_state_dict(weights | dequantize(quantize(packed)))
     run = session(gzip.decompress(base64.b64decode(content["onnx"])))
     source, target_input = torch.tensor([[4, 9, 6, 2], [7, 2, 0, 0]]), torch.tensor([[1, 5, 6], [1, 9, 4]])
@@ -317,6 +329,7 @@ def test_the_file_for_the_page_holds_the_model_in_8_bits(config, tmp_path):
     assert found.keys() == weights.keys()
     for name, expected in weights.items():
         np.testing.assert_allclose(found[name], expected, atol=1e-5)
+    return content
 
 
 MARIANS = [

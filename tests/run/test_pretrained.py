@@ -50,8 +50,8 @@ def test_the_recorded_translations_come_out_again(name):
 )
 def test_a_translator_of_a_small_language_is_as_exact_as_recorded(name, test, least, come_out, largest):
     recorded = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-    translations = Translator.load(name).translate([source for source, _ in test()])
-    exact = exact_match(translations, [target for _, target in test()])
+    sources, targets = zip(*test(), strict=True)
+    exact = exact_match(Translator.load(name).translate([*sources]), [*targets])
     assert exact == recorded["exact_match"]["test"] > least
     card = (PRETRAINED / name / "README.md").read_text("utf-8")
     assert f"{100 * exact:.1f} % {come_out}" in card

@@ -8,6 +8,7 @@ import ast
 import builtins
 import dis
 import symtable
+from functools import cache
 
 from workshop.course.exercises import ROLES, Exercise, tags
 from workshop.course.grading.exercise_parts import bound, plain_python
@@ -25,7 +26,8 @@ def _names_inside(table: symtable.SymbolTable) -> set[str]:
     return names
 
 
-def read(source: str) -> set[str]:
+@cache  # of a check, for each answer that it judges
+def read(source: str) -> frozenset[str]:
     """The names that a cell needs from the cells before it; a function may read what is bound after it."""
     needed: set[str] = set()
     known = {*dir(builtins), "__name__", "__file__", "display"}
@@ -36,7 +38,7 @@ def read(source: str) -> set[str]:
             elif step.opname == "STORE_NAME":
                 known.add(step.argval)
         needed |= _names_inside(symtable.symtable(ast.unparse(statement), "statement", "exec")) - known
-    return needed
+    return frozenset(needed)
 
 
 def cells_before(page: Page, plain: Plain, line: int) -> list[str]:
@@ -76,7 +78,7 @@ def places(sources: list[str], exercise: Exercise) -> list[int]:
     return needed_cells(sources, names)
 
 
-def asked(exercise: Exercise) -> set[str]:
+def asked(exercise: Exercise) -> frozenset[str]:
     """The names of an answer that its checks read."""
     cells = exercise.cells
     return (read(cells["check"]) | read(cells["hidden-check"])) & (bound(cells["answer"]) | bound(cells["solution"]))

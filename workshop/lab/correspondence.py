@@ -3,6 +3,7 @@
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from workshop.lab.paper_ids import PAPER_IDS
@@ -31,6 +32,7 @@ def ids_in(text: str | None) -> list[str]:
     return [found for line in SOURCE_LINE.findall(text or "") for found in ID.findall(line)]
 
 
+@cache
 def functions() -> dict[str, list[tuple[str, str]]]:
     """Id → (qualified name, file) of every definition whose docstring has it in a `Source:` line."""
     named: dict[str, list[tuple[str, str]]] = {}
@@ -46,6 +48,7 @@ def functions() -> dict[str, list[tuple[str, str]]]:
     return named
 
 
+@cache
 def tests() -> dict[str, list[str]]:
     """Id → tests that carry it in `@pytest.mark.paper`."""
     proofs: dict[str, list[str]] = {}
@@ -60,6 +63,7 @@ def tests() -> dict[str, list[str]]:
     return proofs
 
 
+@cache
 def chapters() -> dict[str, list[str]]:
     """Id → pages with the target `(id)=`; targets that are not ids of the paper are left out."""
     pages: dict[str, list[str]] = {}
