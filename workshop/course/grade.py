@@ -15,7 +15,6 @@ without --without-sandbox; the message says what that means.
 """
 
 import argparse
-import hashlib
 import os
 import sys
 import time
@@ -27,7 +26,6 @@ from operator import attrgetter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SHOWN = 20  # files that were left out
 
 try:
     from workshop.course import variants
@@ -65,18 +63,6 @@ def sandbox(go_on: bool) -> str:
     if why := broken(PYTHON):
         raise SystemExit(f"No submission can run here, not even a right one: {why}\nRun `make env` in {ROOT}.")
     return "NO SANDBOX" if unprotected else "a sandbox that sees no other file, no network"
-
-
-def keep_key(root: Path, key: bytes) -> None:
-    """Note the key of a class in its folder of marks; without it a later run would take right answers for wrong."""
-    noted, digest = root / "class-key.sha256", hashlib.sha256(key).hexdigest()
-    if noted.exists() and noted.read_text("utf-8") != digest:
-        raise SystemExit(
-            f"error: {root} was graded with the key of a class: name it again (--class … --variants …), "
-            "or name another folder for the marks (OUT=…)."
-        )
-    if key:
-        noted.write_text(digest, "utf-8")
 
 
 def refuse_drawn(submissions: list[Submission]) -> None:
@@ -163,8 +149,6 @@ def run(
     if unknown := sorted({*again} - {one.student for one in submissions}):
         how = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
         raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; {how}")
-    the_course.root.mkdir(parents=True, exist_ok=True)
-    keep_key(the_course.root, key)
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
     # They come chapter by chapter.
     by_chapter = {name: [*found] for name, found in groupby(submissions, key=attrgetter("chapter"))}
@@ -175,12 +159,8 @@ def run(
     todo = [job for job in jobs if job.submission.student in again or not is_done(job)]
     words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
     print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. Code gets {words}.", flush=True)
-    shown = [*dict.fromkeys(lines)]  # of two chapters once
-    for line in shown[:SHOWN]:
-        print(f"  {line}")
-    if len(shown) > SHOWN:
-        print(f"  … and {len(shown) - SHOWN} more, all in the report")
-    sys.stdout.flush()
+    for line in dict.fromkeys(lines):  # of two chapters once
+        print(f"  {line}", flush=True)
     grade_all(todo, at_once)
     taken = {one.file for one in submissions}
     others = (path for path in layouts.files(folder) if path not in taken)
