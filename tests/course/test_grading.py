@@ -252,8 +252,8 @@ shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
 print(shown.cells[1].metadata.outcome)
 hidden = "### BEGIN HIDDEN TESTS\\n### END HIDDEN TESTS"
 answer.outputs, check.outputs = [], [new_output("error", ename="KeyError", evalue=f"{ROOT}/x")]
-for source in ("widths = [1]  # mine\\nmeans = {}", "means = {}\\nfor width in widths: means[width] = 1"):
-    answer.source, check.source = source, hidden
+for check.metadata["unanswered"] in (True, False):
+    check.source = hidden
     shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
     print(shown.cells[1].metadata.outcome)
 home = Path(sys.argv[1])
@@ -280,7 +280,7 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     outcome, both, empty, tried, lost, *newest, by_name = done.stdout.splitlines()
-    assert empty.startswith("Not answered"), "the starter's {} under another comment"
+    assert empty.startswith("Not answered")
     assert tried == "KeyError: …/x", "and no folder of this machine"
     assert "feedback" in lost, "who gets no page is told, and the others get theirs"
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
@@ -435,7 +435,6 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     page = (out / "feedback" / "bob" / "attention" / "attention.html").read_text("utf-8")
     assert "written answers" not in page, "he wrote none"
     assert re.search("before: 1", said)
-    assert "bob" in said
     found = marks(out, "attention")
     lost = 5 - POINTS["ex-attention-predict"] // 2
     assert {name: float(row["points"]) for name, row in found.items()} == {"ada": ALL + lost, "bob": ALL, "eve": 0}
