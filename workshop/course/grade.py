@@ -193,10 +193,7 @@ def main() -> None:
     if given.at_once < 1:
         parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
     limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
-    try:
-        known = variants.read_class(given.class_list, given.variants, "--class")
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    known = variants.read_class(given.class_list, given.variants, "--class")
     start = time.monotonic()
     try:
         graded = run(

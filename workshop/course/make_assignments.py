@@ -113,14 +113,9 @@ def main() -> None:
     parser.add_argument("--students", type=Path, help="the class list (CSV), with the column student")
     arguments = parser.parse_args()
     start = time.monotonic()
-    try:
-        students, key = variants.read_class(arguments.students, arguments.variants, "--students")
-        if students is not None and not (students and key):
-            raise ValueError(
-                f"{arguments.students}: no student is on it, or --variants, the key of the class, is missing"
-            )
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    students, key = variants.read_class(arguments.students, arguments.variants, "--students")
+    if students is not None and not (students and key):
+        raise SystemExit(f"error: {arguments.students}: no student is on it, or --variants, its key, is missing")
     try:
         names = write_sources(arguments.out, arguments.chapters)
     except PageError as error:

@@ -44,10 +44,9 @@ def read(path: Path) -> dict[str, str]:
     """Student, with a name where there is one → what a file notes of them.
 
     Raises:
-        ValueError: there is no file, the column is missing, or a student stands there twice.
+        OSError: there is no file.
+        ValueError: the column is missing, or a student stands there twice.
     """
-    if not path.is_file():
-        raise ValueError(f"there is no class list {path}: a table (CSV) with the column student")
     rows = table(decoded(path.read_bytes()))
     columns = [*(rows.fieldnames or [])]
     column = next((name for name in ("student", MOODLE[0]) if name in columns), "")
@@ -113,13 +112,9 @@ def absent(
     Args:
         submissions: with their students as on the list.
     """
-    here = {one.listed for one in submissions if one.chapter == chapter}
-    without = [student for student in students if student not in here]
-    of: dict[str, list[str]] = {student: [] for student in without}
-    for path in sorted(left_out):
-        for student in may_be(without, path):
-            of[student].append(f"{path.name} was left out")
-    for one in submissions:
-        for student in may_be(without, Path(one.file.name)) if one.chapter == chapter and not one.listed else ():
-            of[student].append(f"{one.file.name} may be this student's, marked as {one.student}")
-    return {student: readable("; ".join(files)) for student, files in of.items()}
+    own = [one for one in submissions if one.chapter == chapter]
+    files = [(path, "was left out") for path in sorted(left_out)]
+    files += [(Path(o.file.name), f"may be this student's, marked as {o.student}") for o in own if not o.listed]
+    without = [student for student in students if student not in {one.listed for one in own}]
+    of = {who: [f"{path.name} {words}" for path, words in files if may_be([who], path)] for who in without}
+    return {student: readable("; ".join(found)) for student, found in of.items()}
