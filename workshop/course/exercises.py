@@ -18,9 +18,10 @@ An exercise without an answer cell is written prose, marked by hand after its `{
 """
 
 import ast
-import re
 from dataclasses import dataclass, field
 from typing import Any
+
+import yaml
 
 from workshop.course.variants import combinations
 from workshop.site.book_index import Page
@@ -34,7 +35,6 @@ LISTS = ("fields", "choices", "without")
 PASSED = "Right"  # how the answer of a check begins when there is nothing to mend
 ONCE = ("answer", "check", "solution", "hidden-check")
 ROLES = (*ONCE, "numbers", "wrong-answer")
-RUBRIC_LINE = re.compile(r"^- (\d+): (\S.*)$")
 
 
 @dataclass
@@ -143,15 +143,10 @@ def _task(page: Page, exercise: Block, inside: list[Block]) -> dict[str, Any]:
 
 
 def _read_rubric(page: Page, block: Block) -> list[tuple[int, str]]:
-    rows: list[tuple[int, str]] = []
-    for number, line in enumerate(block.body, block.body_line):
-        if match := RUBRIC_LINE.match(line):
-            rows.append((int(match[1]), match[2]))
-        elif line.startswith("  ") and rows:
-            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
-        elif line.strip():
-            raise _error(page, number, "a line of a rubric is `- POINTS: what earns them`")
-    return rows
+    try:
+        return [(int(points), str(words)) for line in yaml.safe_load(block.text) for points, words in line.items()]
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError):
+        raise _error(page, block.line, "a line of a rubric is `- POINTS: what earns them`") from None
 
 
 def _add_cell(page: Page, exercise: Exercise, block: Block) -> bool:
