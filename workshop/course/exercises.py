@@ -113,13 +113,10 @@ def split_check(source: str) -> tuple[str, str]:
         ValueError: if the source does not end in one `print(check_…(…))`.
     """
     body = ast.parse(source).body
-    shown = [node for node in body if mentions_a_check(node)]
-    last = body[-1] if body else None
-    if not (shown and shown == [last] and isinstance(last, ast.Expr) and isinstance(last.value, ast.Call)):
-        raise ValueError("a check cell ends in one `print(check_…(…))` and shows nothing before")
-    if len(last.value.args) != 1 or ast.unparse(last.value.func) != "print":
-        raise ValueError("the last line of a check cell is `print(check_…(…))`, with nothing else to print")
-    return _without(source, [last]), ast.unparse(last.value.args[0])
+    match body[-1:]:
+        case [ast.Expr(ast.Call(ast.Name("print"), [call])) as last] if list(filter(mentions_a_check, body)) == [last]:
+            return _without(source, [last]), ast.unparse(call)
+    raise ValueError("a check cell ends in one `print(check_…(…))`, prints nothing else, and shows no check before")
 
 
 def _task(page: Page, exercise: Block, inside: list[Block]) -> dict[str, Any]:

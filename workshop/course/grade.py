@@ -18,8 +18,7 @@ import argparse
 import os
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
@@ -51,33 +50,18 @@ def is_done(job: Job) -> bool:
     return same and job.of_student("autograded").exists()
 
 
-def sandbox(go_on: bool) -> str:
-    """What the code of submissions gets beside its limits, in words; on the screen what is missing.
-
-    Raises:
-        SystemExit: nothing can run, or there is no sandbox and nobody said to go on without.
-    """
-    if unprotected := warned(PYTHON, go_on):
-        print(unprotected, end="", flush=True)
-        os.environ[WITHOUT] = "1"
-    if why := broken(PYTHON):
-        raise SystemExit(f"No submission can run here, not even a right one: {why}\nRun `make env` in {ROOT}.")
-    return "NO SANDBOX" if unprotected else "a sandbox that sees no other file, no network"
-
-
 def refuse_drawn(submissions: list[Submission]) -> None:
     """Stop where the notebooks of a chapter hold numbers that a key drew, and no key is given.
 
     Raises:
         SystemExit: it is half of them or more; right answers to them would lose their points.
     """
-    of_chapter = Counter(one.chapter for one in submissions)
-    drawn = Counter(one.chapter for one in submissions if variants.is_drawn(one.file))
-    for chapter, count in drawn.items():
-        if 2 * count >= of_chapter[chapter]:
+    for chapter, found in groupby(submissions, key=attrgetter("chapter")):
+        drawn = [variants.is_drawn(one.file) for one in found]
+        if 2 * sum(drawn) >= len(drawn):
             raise SystemExit(
-                f"error: notebooks of {chapter} ({count} of {of_chapter[chapter]}) hold numbers that were drawn for "
-                "their students. Name the class and its key: --class class.csv --variants class.key"
+                f"error: notebooks of {chapter} ({sum(drawn)} of {len(drawn)}) hold numbers that were drawn for their "
+                "students. Name the class and its key: --class class.csv --variants class.key"
             )
 
 
@@ -100,10 +84,7 @@ def handed_in(
         refuse_drawn(submissions)
     if students is None:
         return submissions, lines
-    try:
-        submissions = class_list.with_students(students, submissions)
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
+    submissions = class_list.with_students(students, submissions)
     strangers = [one for one in submissions if not one.listed]
     if key and strangers:
         names = ", ".join(one.file.name for one in strangers)
@@ -111,13 +92,11 @@ def handed_in(
             f"error: numbers are drawn for the students of the class list; not on it: {names}. "
             "Add their names to it, or name the files as it does."
         )
-    return submissions, [*(_not_listed(one, students) for one in strangers), *lines]
-
-
-def _not_listed(one: Submission, students: Iterable[str]) -> Line:
-    """A line on a submission of nobody on the class list, with those whose it may be."""
-    perhaps = " or ".join(class_list.may_be(students, Path(one.file.name)))
-    return Line(f"{one.student}: not on the class list{f'; it may be {perhaps}' if perhaps else ''}", one.chapter)
+    for one in strangers:
+        perhaps = " or ".join(class_list.may_be(students, Path(one.file.name))) or "nobody"
+        text = f"{one.file.name}: marked as {one.student}, who is not on the class list; there may be: {perhaps}"
+        lines.append(Line(text, one.chapter))
+    return submissions, lines
 
 
 def run(
@@ -141,7 +120,11 @@ def run(
         without_sandbox: go on where there is none.
     """
     print(f"Looking through {folder}.", flush=True)
-    surroundings = sandbox(without_sandbox)
+    if unprotected := warned(PYTHON, without_sandbox):
+        print(unprotected, end="", flush=True)
+        os.environ[WITHOUT] = "1"
+    if why := broken(PYTHON):
+        raise SystemExit(f"No submission can run here, not even a right one: {why}\nRun `make env` in {ROOT}.")
     the_course = Course(assignments, out)
     if chapter and chapter not in the_course.chapters:
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
@@ -157,20 +140,13 @@ def run(
         the_course.prepare(name)
     jobs = [Job(the_course.root, one, limits, the_course.chapters, key) for one in submissions]
     todo = [job for job in jobs if job.submission.student in again or not is_done(job)]
-    words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
-    print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. Code gets {words}.", flush=True)
+    words = f"Code gets {limits.cell_seconds} s a cell, {limits.memory_mb} MB"
+    print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. {words}.", flush=True)
     for line in dict.fromkeys(lines):  # of two chapters once
         print(f"  {line}", flush=True)
     grade_all(todo, at_once)
-    taken = {one.file for one in submissions}
-    others = (path for path in layouts.files(folder) if path not in taken)
-    named = {path.relative_to(folder): layouts.chapter_of(path, the_course.chapters) for path in others}
-    marks = {}
-    for name, found in by_chapter.items():
-        own = [line for line in lines if line.chapter in {"", name}]
-        left_out = [path for path, chapter in named.items() if chapter in {"", name}]
-        marks[name] = export(the_course, name, found, own, left_out, students)
-    return marks
+    own = {name: [line for line in lines if line.chapter in {"", name}] for name in by_chapter}
+    return {name: export(the_course, name, found, own[name], students) for name, found in by_chapter.items()}
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def with_students(students: dict[str, str], submissions: list[Submission]) -> li
     """The submissions with their students as on the list, where they are on it, and with what it notes.
 
     Raises:
-        ValueError: two submissions of a chapter match one student.
+        SystemExit: two submissions of a chapter match one student.
     """
     listed = {name.casefold(): student for student in students for name in (student, safe(student))}
     found: dict[object, Submission] = {}  # (chapter, student as on the list), or a file of nobody on it
@@ -80,7 +80,7 @@ def with_students(students: dict[str, str], submissions: list[Submission]) -> li
         whose = (one.chapter, student) if student else one.file
         if other := found.get(whose):
             files = f"{other.file.name} and {one.file.name}"
-            raise ValueError(readable(f"{files} both match {student!r} of the class list; name them by number"))
+            raise SystemExit(readable(f"error: {files} both match {student!r} of the class list; name them by number"))
         note = "; ".join(filter(None, [one.note, students.get(student, "")]))
         found[whose] = replace(one, listed=student, note=note)
     return [*found.values()]
@@ -105,16 +105,14 @@ def may_be(students: Iterable[str], file: Path) -> list[str]:
 
 
 def absent(
-    students: Iterable[str], submissions: list[Submission], chapter: str, left_out: Iterable[Path] = ()
+    students: Iterable[str], submissions: list[Submission], chapter: str, lines: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Of whom there is no notebook of a chapter → the files that may be that student's.
+    """Of whom there is no notebook of a chapter → those of the lines that are on a file which may be that student's.
 
     Args:
         submissions: with their students as on the list.
     """
-    own = [one for one in submissions if one.chapter == chapter]
-    files = [(path, "was left out") for path in sorted(left_out)]
-    files += [(Path(o.file.name), f"may be this student's, marked as {o.student}") for o in own if not o.listed]
-    without = [student for student in students if student not in {one.listed for one in own}]
-    of = {who: [f"{path.name} {words}" for path, words in files if may_be([who], path)] for who in without}
-    return {student: readable("; ".join(found)) for student, found in of.items()}
+    here = {one.listed for one in submissions if one.chapter == chapter}
+    files = {line: Path(line.partition(": ")[0]) for line in lines}
+    without = [student for student in students if student not in here]
+    return {who: "; ".join(line for line, file in files.items() if may_be([who], file)) for who in without}

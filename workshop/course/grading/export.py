@@ -42,18 +42,16 @@ def export(
     chapter: str,
     submissions: list[Submission],
     lines: Sequence[str],
-    left_out: list[Path],
     students: dict[str, str] | None,
 ) -> list[marks.Marks]:
     """Write the marks, the report and the feedback for one chapter; on the screen, what nobody should overlook.
 
     Args:
         lines: for the report.
-        left_out: files that were not graded.
         students: those of the class list → what it notes of them; None without one.
     """
     root, found = course.root, []
-    absent = None if students is None else class_list.absent(students, submissions, chapter, left_out)
+    absent = None if students is None else class_list.absent(students, submissions, chapter, lines)
     if absent:
         print(f"{chapter}: no notebook of some of the class ({len(absent)}). The report has the names.")
     gone = course.gone(chapter, {one.student for one in submissions})

@@ -117,11 +117,9 @@ class Presentation(NbGraderPreprocessor):
     """Notes on each cell what the page shows of it, and takes the hidden checks out."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        for out in (out for cell in nb.cells for out in cell.get("outputs", ())):
-            for name in {"text", "evalue"} & out.keys():
-                out[name] = nameless(out[name])
-            if "text/plain" in out.get("data", {}):
-                out.data["text/plain"] = nameless(out.data["text/plain"])
+        for held in (out.get("data", out) for cell in nb.cells for out in cell.get("outputs", ())):
+            for name in {"text", "evalue", "text/plain"} & held.keys():
+                held[name] = nameless(held[name])
         stopped = _stopped(nb.cells)
         for cell in nb.cells:
             role = cell.metadata.get("nbgrader", {})
