@@ -127,10 +127,9 @@ def _task(page: Page, exercise: Block, inside: list[Block]) -> dict[str, Any]:
     task, options = found[0], found[0].options
     if missing := [name for name in ("difficulty", "minutes", "points", "teaches") if not options.get(name)]:
         raise _error(page, task.line, f"the {{task}} does not say: {', '.join(missing)}")
-    if task.argument not in KINDS:
-        raise _error(page, task.line, f"kind {task.argument!r}; one of {', '.join(KINDS)}")
-    if options["difficulty"] not in DIFFICULTIES:
-        raise _error(page, task.line, f"difficulty {options['difficulty']!r}; one of {', '.join(DIFFICULTIES)}")
+    for word, known in ((task.argument, KINDS), (options["difficulty"], DIFFICULTIES)):
+        if word not in known:
+            raise _error(page, task.line, f"{word!r} is none of {', '.join(known)}")
     minutes, points = (int(options[name]) for name in ("minutes", "points"))
     if points < 2 or points % 2:
         raise _error(page, task.line, f"{points} points; give an even number, half for each check")

@@ -24,23 +24,20 @@ from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from workshop.course import variants
+from workshop.course.grading import class_list
+from workshop.course.grading import submissions as layouts
+from workshop.course.grading.counted import counted
+from workshop.course.grading.course import Course
+from workshop.course.grading.execute import PYTHON
+from workshop.course.grading.export import export
+from workshop.course.grading.marks import Marks
+from workshop.course.grading.one import Job
+from workshop.course.grading.pool import grade_all
+from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
+from workshop.course.grading.submissions import Line, Submission, find
 
-try:
-    from workshop.course import variants
-    from workshop.course.grading import class_list
-    from workshop.course.grading import submissions as layouts
-    from workshop.course.grading.counted import counted
-    from workshop.course.grading.course import Course
-    from workshop.course.grading.execute import PYTHON
-    from workshop.course.grading.export import export
-    from workshop.course.grading.marks import Marks
-    from workshop.course.grading.one import Job
-    from workshop.course.grading.pool import grade_all
-    from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
-    from workshop.course.grading.submissions import Line, Submission, find
-except ImportError as error:  # nbgrader lives in an environment of its own
-    raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def is_done(job: Job) -> bool:
@@ -166,8 +163,6 @@ def main() -> None:
     parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these anew, changed or not")
     parser.add_argument("--without-sandbox", action="store_true", help="go on where there is none")
     given = parser.parse_args()
-    if given.at_once < 1:
-        parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
     limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
     known = variants.read_class(given.class_list, given.variants, "--class")
     start = time.monotonic()

@@ -22,9 +22,8 @@ from workshop.course import variants
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
 from workshop.course.grading.sandbox import Limits
-from workshop.course.grading.submissions import rank, readable, texts
+from workshop.course.grading.submissions import files, rank, readable, texts
 
-FORMS = ("gradescope", "classroom50")
 DRAWN = """\
 No points: this notebook holds numbers that were drawn for one student, and they are not known here. Ask your instructor
 for the notebook whose numbers are the same for everybody, or hand this one in where your course collects it."""
@@ -32,8 +31,7 @@ for the notebook whose numbers are the same for everybody, or hand this one in w
 
 def notebooks(folder: Path, chapter: str, given: frozenset[str] = frozenset()) -> list[Path]:
     """What the student handed in, that which counts first; checkpoints of Jupyter and hidden folders are not it."""
-    files = [path for path in folder.rglob("*.ipynb") if path.is_file() and not path.is_symlink()]
-    found = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    found = [path for path in files(folder) if path.suffix == ".ipynb" and not path.is_symlink()]
     return sorted(found, key=lambda path: rank(path, chapter, given), reverse=True)
 
 
@@ -82,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or ""), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("submission", type=Path, help="the folder of what was handed in")
     parser.add_argument("--chapter", required=True)
-    parser.add_argument("--form", choices=FORMS, required=True)
+    parser.add_argument("--form", choices=("gradescope", "classroom50"), required=True)
     parser.add_argument("--out", type=Path, required=True, help="the file to write")
     parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
     given = parser.parse_args()

@@ -134,19 +134,10 @@ def _is_a_students(file: Path, chapters: Iterable[str]) -> bool:
     return len(beside) == 1 or any(is_nobodys_name(name, chapters) for name in named)
 
 
-def _refused(file: Path, is_in_place: bool) -> str:
-    """Why a file is left out, whatever chapter it may be of; or nothing."""
-    if file.is_symlink():
-        return "a link to another file, left out"
-    if file.suffix.lower() != ".ipynb":
-        return "not a notebook of a student (unpack archives), left out"
-    if not is_in_place:
-        return "its folders are of no layout that is understood (grading/submissions.py lists them), left out"
-    return ""
-
-
 def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: str) -> Submission | str:
     """What a file is, by where it lies; or why it is left out."""
+    if file.is_symlink() or file.suffix.lower() != ".ipynb":
+        return "not a student's notebook, but a link or another file (unpack archives), left out"
     folders = [*file.relative_to(top).parts[:-1]]
     if folders[:1] == ["submitted"]:
         del folders[0]
@@ -154,8 +145,8 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     by_nbgrader = len(folders) == 2 and folders[1].casefold() in chapters and not moodle
     by_student = len(folders) == 1 and not moodle and not is_nobodys_name(folders[0], chapters)
     by_student = by_student and _is_a_students(file, chapters)
-    if why := _refused(file, is_in_place=bool(by_nbgrader or by_student or moodle or not folders)):
-        return why
+    if folders and not (by_nbgrader or by_student or moodle):
+        return "its folders are of no layout that is understood (grading/submissions.py lists them), left out"
     chapter = folders[1].casefold() if by_nbgrader else chapter_of(file, chapters) or wanted
     if not chapter:
         return "of no chapter that can be told; grade it with CHAPTER=…"
