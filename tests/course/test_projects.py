@@ -215,33 +215,25 @@ def test_what_never_ends_is_stopped(tmp_path, loop):
     assert "stopped after" in marked.remark or (loop != "pass" and marked.remark.endswith(FULL))
 
 
-LOOPS = """\
-def test_loops():
-    while True:
-        try:
-            int("x")
-        except Exception:
-            pass
-
-def test_right():
-    pass
-"""
-
-
-@pytest.mark.posix
-def test_what_never_ends_takes_no_point_of_another_test(tmp_path):
-    hand_in(tmp_path, {"test_both.py": LOOPS})
-    cases, remark = project_tests.run_tests(tmp_path, ["test_both.py"], 3, most=40)
-    assert {case.get("name"): project_tests.passed(case) for case in cases} == {"test_loops": False, "test_right": True}
-    assert remark == ""
-
-
-def test_the_first_project_may_take_as_long_as_each_of_its_tests(tmp_path, monkeypatch):
+def test_what_never_ends_takes_no_point_of_another_test(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(project_tests, "worth", lambda: {f"test_{number}": 1.0 for number in range(40)})
-    monkeypatch.setattr(project_tests, "run_tests", lambda *given: asked.append(given[-1]) or ([], ""))
-    project_tests.grade_build(hand_in(tmp_path, {"my_transformer.py": ""}), 60)
-    assert asked == [41]
+
+    def one_loops(_folder, names, seconds: float, most: int = 10) -> tuple[list[ElementTree.Element], str]:
+        asked.append((names, most))
+        if names == ["test_my_transformer.py"] or names[-1].endswith("::test_loops"):
+            return [], f"stopped after {most * seconds:g} s"
+        return [ElementTree.Element("testcase", name=names[0].split("::")[-1])] * ("--collect-only" not in names), ""
+
+    points = {"test_loops": 1.0, "test_right": 2.0}
+    monkeypatch.setattr(project_tests, "worth", lambda: points)
+    monkeypatch.setattr(project_tests, "run_tests", one_loops)
+    submission = hand_in(tmp_path / "ada", {"my_transformer.py": ""})
+    marked = project_tests.grade_build(submission, 60)
+    assert marked.points == {"test_loops": 0, "test_right": 2}
+    assert asked[1] == (["--collect-only", "test_my_transformer.py"], 2)
+    assert [names for names, _ in asked[2:]] == [
+        [f"test_my_transformer.py::{name}"] for name in (*points, project_tests.OWN_WORK)
+    ]
 
 
 GUARDED = f"""\

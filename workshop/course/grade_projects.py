@@ -13,7 +13,7 @@ other rows, with what you wrote into them; --again marks anew. The total is the 
 
 What students wrote runs on this machine with limited memory and file sizes. Where bubblewrap is installed, it runs in a
 sandbox that sees the tests, Python and its own folder alone; where it is not, nothing runs without --without-sandbox.
-Each test may take --seconds; a loop without end costs its own test alone.
+Each test may take --seconds, each run of the tests ten times as long.
 """
 
 import argparse

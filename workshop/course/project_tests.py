@@ -1,8 +1,8 @@
 """Run a project's tests against what one student handed in: its points, and why some are missing.
 
-What the student wrote runs in a sandbox where there is one (grading/sandbox.py). Each test may take so many seconds.
-build_the_transformer is one run of the tests, which may take as long as all of them; find_the_bugs is one for each bug
-and one of everything, each of which may take ten times as long as a test.
+What the student wrote runs in a sandbox where there is one (grading/sandbox.py). Each test may take so many seconds,
+each run of the tests ten times as long: build_the_transformer is one run, and where that was stopped, one for each
+test; find_the_bugs is one for each bug and one of everything.
 """
 
 import math
@@ -23,6 +23,8 @@ from workshop.course.grading.sandbox import HOME, Limits, bound, environment, mi
 from workshop.course.make_projects import BUGS, BUILD, PROJECTS, ROOT, copy_tests
 
 RUN = 10  # a run of the tests may take so many times as long as a test
+ALONE = 2  # and a run of one test: it starts Python, too
+STOPPED = "stopped after"
 LETTERS = 300  # of a message in a remark
 POINTS_A_BUG = 4.0
 POINTS_FOR_THE_REST = 5.0  # everything else still passes
@@ -79,7 +81,7 @@ def run_tests(folder: Path, names: list[str], seconds: float, most: int = RUN) -
             preexec_fn=partial(bound, limits),
         )
     except subprocess.TimeoutExpired:
-        return [], f"stopped after {most * seconds:g} s"
+        return [], f"{STOPPED} {most * seconds:g} s"
     finally:
         for one in inherited:
             os.close(one)
@@ -129,6 +131,15 @@ def _try_build(submission: Path, seconds: float, names: list[str], most: int = R
         return run_tests(folder, names, seconds, most)
 
 
+def _one_by_one(submission: Path, seconds: float) -> tuple[list[ET.Element], str]:
+    """Each test of the first project in a run of its own: what one of them never ends takes no point of another's."""
+    _, remark = _try_build(submission, seconds, ["--collect-only", BUILD_TESTS], ALONE)
+    if remark:  # nothing can be imported
+        return [], remark
+    alone = [_try_build(submission, seconds, [f"{BUILD_TESTS}::{name}"], ALONE) for name in (*worth(), OWN_WORK)]
+    return [case for cases, _ in alone for case in cases], ""
+
+
 @cache
 def worth() -> dict[str, float]:
     """What each test is worth, as the empty skeleton's tests say once set up: a submission could claim anything."""
@@ -148,7 +159,9 @@ def grade_build(submission: Path, seconds: float) -> Marked:
     """Points for each passing test of the project to build a Transformer, if the student wrote what passes."""
     if not _own(submission):
         return Marked({}, "no my_transformer.py")
-    cases, remark = _try_build(submission, seconds, [BUILD_TESTS], len(worth()) + 1)
+    cases, remark = _try_build(submission, seconds, [BUILD_TESTS])
+    if remark.startswith(STOPPED):
+        cases, remark = _one_by_one(submission, seconds)
     failed = {case.get("name") for case in cases if not passed(case)}
     good = {case.get("name") for case in cases} - failed
     points = {name: value * (name in good) for name, value in worth().items()}
