@@ -21,6 +21,7 @@ from nbgrader.utils import is_grade, is_solution  # pyright: ignore[reportMissin
 from workshop.course import variants
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
+from workshop.course.grading.one import notebook
 from workshop.course.grading.sandbox import Limits
 from workshop.course.grading.submissions import files, rank, readable, texts
 
@@ -43,13 +44,6 @@ def chosen(found: list[Path], chapter: str) -> str:
     return f"Graded: {found[0].name}" + (f"; not graded: {others}" if others else "")
 
 
-def written_in(folder: Path) -> dict[str, str]:
-    """Written answer → its text, of the notebook as it was graded."""
-    notebook = nbformat.read(folder / f"{folder.name}.ipynb", 4)
-    written = (cell for cell in notebook.cells if is_grade(cell) and is_solution(cell))
-    return {cell.metadata.nbgrader.grade_id: cell.source for cell in written}
-
-
 def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> elsewhere.Marks:
     """The marks of what lies in a folder, as `make grade` would give them.
 
@@ -70,7 +64,9 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
         marks = every[chapter]
         if not marks or marks[0].error:
             raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
-        marks[0].written = written_in(Path(place, "out", "submitted", marks[0].submission.student, chapter))
+        ran = nbformat.read(notebook(Path(place, "out", "submitted", marks[0].submission.student), chapter), 4)
+        written = (cell for cell in ran.cells if is_grade(cell) and is_solution(cell))
+        marks[0].written = {cell.metadata.nbgrader.grade_id: cell.source for cell in written}
     events = [DRAWN] if is_drawn else marks[0].events if found else []
     marks[0].events = [readable(chosen(found, chapter)), *events]
     return marks[0]
