@@ -37,7 +37,7 @@ HINT = "```{hint}\n:class: dropdown\nCount.\n```"
 SOLUTION = "```{code-cell}\n:tags: [solution]\n\nx = 4\nprint(check_x(x))\n```"
 HIDDEN = "```{code-cell}\n:tags: [hidden-check]\n\nassert x == 4\n```"
 WRONG = "```{code-cell}\n:tags: [wrong-answer]\n:loses: 4\n\nx = 5\n```"
-RUBRIC = "```{rubric}\n- 3: a reason\n- 1: an example,\n  spelled out\n```"
+RUBRIC = "```{rubric}\n- 3: a reason\n- 1: an example,\n    spelled out\n```"
 
 
 def page(tmp_path: Path, *inside: str, solution: tuple[str, ...] = (SOLUTION, HIDDEN, WRONG, WRONG)) -> Page:

@@ -252,8 +252,8 @@ shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
 print(shown.cells[1].metadata.outcome)
 hidden = "### BEGIN HIDDEN TESTS\\n### END HIDDEN TESTS"
 answer.outputs, check.outputs = [], [new_output("error", ename="KeyError", evalue=f"{ROOT}/x")]
-for source in ("widths = [1]  # mine\\nmeans = {}", "means = {}\\nfor width in widths: means[width] = 1"):
-    answer.source, check.source = source, hidden
+for check.metadata["unanswered"] in (True, False):
+    check.source = hidden
     shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
     print(shown.cells[1].metadata.outcome)
 home = Path(sys.argv[1])
@@ -280,7 +280,7 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     outcome, both, empty, tried, lost, *newest, by_name = done.stdout.splitlines()
-    assert empty.startswith("Not answered"), "the starter's {} under another comment"
+    assert empty.startswith("Not answered")
     assert tried == "KeyError: …/x", "and no folder of this machine"
     assert "feedback" in lost, "who gets no page is told, and the others get theirs"
     assert "SyntaxError" in outcome, "a check that misses a name says why it is missing"
@@ -435,7 +435,6 @@ def test_a_second_run_grades_what_changed_and_keeps_marks_by_hand(assignments: P
     page = (out / "feedback" / "bob" / "attention" / "attention.html").read_text("utf-8")
     assert "written answers" not in page, "he wrote none"
     assert re.search("before: 1", said)
-    assert "bob" in said
     found = marks(out, "attention")
     lost = 5 - POINTS["ex-attention-predict"] // 2
     assert {name: float(row["points"]) for name, row in found.items()} == {"ada": ALL + lost, "bob": ALL, "eve": 0}
@@ -561,11 +560,9 @@ def test_marks_never_go_where_the_submissions_lie(assignments: Path, tmp_path: P
 def test_one_chapter_alone_leaves_the_others_in_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_assignments.write_sources(tmp_path, ["attention"])
     assert "attention" in capsys.readouterr().out, "whoever waits sees a line for each chapter"
-    table = (tmp_path / "exercises.csv").read_bytes()
     make_assignments.write_sources(tmp_path, ["masks"])
     assert {path.name for path in (tmp_path / "source").iterdir()} == {"attention", "masks"}
     assert {path.stem for path in (tmp_path / "rubrics").iterdir()} == {"attention", "masks"}
-    assert (tmp_path / "exercises.csv").read_bytes() == table
 
 
 @pytest.mark.deep
@@ -574,7 +571,7 @@ def test_the_same_chapters_give_the_same_bytes(assignments: Path, tmp_path: Path
     make_assignments.write_sources(again)
     make_assignments.make_release(again)
     names = [path.relative_to(again) for path in again.rglob("*") if path.is_file()]
-    assert len(names) == 3 * len(EXERCISES) + 1 + 3, "and three syllabi"
+    assert len(names) == 3 * len(EXERCISES) + 3, "and three syllabi"
     for name in names:
         assert (again / name).read_bytes() == (assignments / name).read_bytes(), name
 

@@ -29,7 +29,7 @@ from workshop.course.grading.marks import (
     of_absent,
 )
 from workshop.course.grading.rebuild import CHANGED, Unreadable, ids, read, rebuild
-from workshop.course.grading.submissions import MAX_MB, Submission, files, find, safe, texts
+from workshop.course.grading.submissions import MAX_MB, Submission, find, safe, texts
 from workshop.course.grading.summary import alike, report
 
 ONE_AND_MORE = re.compile(r"\b1 (points|marks|submissions|[a-z]+ answers)\b")
@@ -169,11 +169,6 @@ def test_a_name_that_is_nobodys_becomes_no_student(tmp_path: Path, name: str) ->
 
 # What was handed in, the oldest first; what of it is graded, and what the lines begin with.
 OF_SEVERAL = {
-    "a name that begins with another is asked about": (
-        ["ada.ipynb", "ada_new.ipynb", "group-1.ipynb", "group-1-b.ipynb", "bob.ipynb"],
-        ["ada.ipynb", "ada_new.ipynb", "bob.ipynb", "group-1.ipynb", "group-1-b.ipynb"],
-        ["ada_new"],
-    ),
     "what is nobody's gets no line": (
         [
             "ada/attention/attention.ipynb",
@@ -220,15 +215,13 @@ def test_of_several_files_some_are_taken(tmp_path: Path, names: list[str], taken
     assert [line.partition(":")[0] for line in lines] == told
 
 
-def test_of_two_files_with_one_date_none_is_called_newer(tmp_path: Path) -> None:
+def test_of_two_files_with_one_date_the_later_name_counts(tmp_path: Path) -> None:
     for name in ("ada.ipynb", "ada_attention.ipynb"):
         put(tmp_path, name)
         os.utime(tmp_path / name, (1, 1))  # as after an upload
     (found,), (line,) = find(tmp_path, CHAPTERS)
     assert found.file.name == "ada_attention.ipynb"
-    assert line.startswith("ada.ipynb: ")
-    assert "newer" not in line
-    assert "name" in line
+    assert line.startswith("ada.ipynb: left out for ada_attention.ipynb")
 
 
 def test_what_was_handed_out_counts_less_than_what_is_filled_in(tmp_path: Path) -> None:
@@ -257,7 +250,7 @@ def test_a_line_names_its_chapter_so_that_no_other_report_has_it(tmp_path: Path)
     put(tmp_path, "notes.txt")
     told = {line.partition(":")[0]: line.chapter for line in find(tmp_path, CHAPTERS)[1]}
     masks = dict.fromkeys(["Copy of masks.ipynb", "ada.ipynb"], "masks")
-    assert told == {**masks, "notes.txt": "", "bob-1": "learning_rate", "eve_b": "multi_head_attention"}
+    assert told == {**masks, "notes.txt": "", "bob-1": "learning_rate"}
 
 
 @pytest.mark.posix
@@ -666,8 +659,7 @@ def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path:
         put(tmp_path, name)
     put(tmp_path, ".hidden/never.pdf")
     found, lines = find(tmp_path, CHAPTERS)
-    left_out = [path.relative_to(tmp_path) for path in files(tmp_path) if path != found[0].file]
-    assert len(left_out) == len(lines) == 7
+    assert len(lines) == 7
     students = ["ada", "ada_essay", "1234", "77", "bob", "cid", "never", tmp_path.name]
     may_be = {
         "ada": {"ada_attention-1.zip", "ada_attention.pdf", "ada_essay.pdf", "x.py"},
@@ -678,8 +670,9 @@ def test_beside_who_has_no_notebook_stand_the_files_that_were_left_out(tmp_path:
         "never": set(),
         tmp_path.name: set(),
     }
-    told = absent(students, with_students(dict.fromkeys(students, ""), found), "attention", left_out)
-    assert {n: {part.split(" was ")[0] for part in text.split("; ") if part} for n, text in told.items()} == may_be
+    told = absent(students, with_students(dict.fromkeys(students, ""), found), "attention", lines)
+    named = {student: re.findall(r"[^/ ]+(?=: )", text) for student, text in told.items()}
+    assert {student: {*files} for student, files in named.items()} == may_be
 
 
 def test_a_notebook_that_may_be_somebodys_is_named_beside_that_student(tmp_path: Path) -> None:
@@ -700,7 +693,8 @@ def test_a_notebook_that_may_be_somebodys_is_named_beside_that_student(tmp_path:
         "Maria_Attention": "maria",
         "zoe_attention": "Zoe",
     }
-    told = absent(students, found, "attention")
+    lines = [f"{one.file.name}: not on the list" for one in found if not one.listed]
+    told = absent(students, found, "attention", lines)
     assert {name: re.findall(r"[\w-]+\.ipynb", text) for name, text in told.items()} == {
         "Jo": ["attention_jo2.ipynb"],
         "emil": ["emil-attention.ipynb"],
@@ -767,7 +761,7 @@ def test_a_sign_that_is_no_line_end_divides_no_student(tmp_path: Path, sign: str
 
 def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:
     two = [Submission(tmp_path / n, f"Ann {n}", "attention", "Ann", moodle=n) for n in ("7", "8")]
-    with pytest.raises(ValueError, match="Ann"):
+    with pytest.raises(SystemExit, match="Ann"):
         with_students({"Ann": ""}, two)
     assert all(one.listed for one in with_students({"7": "", "8": ""}, two))
 
@@ -784,5 +778,5 @@ def test_one_line_of_the_class_list_is_one_student(tmp_path: Path) -> None:
 def test_a_class_list_that_cannot_be_read_says_why(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / "class.csv").write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, OSError), match=message):
         read_class(tmp_path / "class.csv")

@@ -1,9 +1,6 @@
-"""What an instructor reads beside the assignments: how each chapter is marked, and one table of all exercises."""
+"""What an instructor reads beside the assignments: how each chapter is marked."""
 
-import csv
-import io
 import tomllib
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,19 +12,6 @@ from workshop.site.filled import filled
 from workshop.site.myst_blocks import Block
 from workshop.site.plain_markdown import Plain
 
-COLUMNS = [
-    "label",
-    "chapter",
-    "in_chapter",
-    "number",
-    "title",
-    "kind",
-    "difficulty",
-    "minutes",
-    "points",
-    "marked",
-    "teaches",
-]
 HALF_RIGHT = Path(__file__).with_name("half_right.toml")
 
 
@@ -58,20 +42,6 @@ def half_right(exercise: Exercise) -> str:
     return f"**An answer with {sum(half['points'])} of {exercise.points} points** " + (
         f"({' + '.join(map(str, half['points']))}, line by line)\n\n> {half['answer']}"
     )
-
-
-def table(chapters: Iterable[tuple[Page, Plain, list[Exercise]]]) -> str:
-    """Every exercise of these chapters, as CSV."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for page, plain, exercises in chapters:
-        for place, exercise in enumerate(exercises, 1):
-            number = plain.index.numbers.get((page.name, exercise.line), "")
-            marked = "by machine" if exercise.is_graded_by_machine else "by hand"
-            where = {"chapter": page.name, "in_chapter": place, "number": number, "marked": marked}
-            writer.writerow(vars(exercise) | where)
-    return file.getvalue()
 
 
 def rubric(page: Page, plain: Plain, exercises: list[Exercise]) -> str:

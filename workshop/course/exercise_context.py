@@ -68,8 +68,6 @@ def needed_cells(sources: list[str], names: set[str]) -> list[int]:
 
 def places(sources: list[str], exercise: Exercise) -> list[int]:
     """Which of the cells before an exercise it stands on."""
-    if not exercise.is_graded_by_machine:
-        return []
     after = [exercise.cells["check"], exercise.cells["hidden-check"]]
     numbers = exercise.cells.get("numbers", "")
     answers = [exercise.cells["answer"], exercise.cells["solution"], *(w.source for w in exercise.wrong_answers)]

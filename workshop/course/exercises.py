@@ -18,9 +18,10 @@ An exercise without an answer cell is written prose, marked by hand after its `{
 """
 
 import ast
-import re
 from dataclasses import dataclass, field
 from typing import Any
+
+import yaml
 
 from workshop.course.variants import combinations
 from workshop.site.book_index import Page
@@ -34,7 +35,6 @@ LISTS = ("fields", "choices", "without")
 PASSED = "Right"  # how the answer of a check begins when there is nothing to mend
 ONCE = ("answer", "check", "solution", "hidden-check")
 ROLES = (*ONCE, "numbers", "wrong-answer")
-RUBRIC_LINE = re.compile(r"^- (\d+): (\S.*)$")
 
 
 @dataclass
@@ -113,13 +113,10 @@ def split_check(source: str) -> tuple[str, str]:
         ValueError: if the source does not end in one `print(check_…(…))`.
     """
     body = ast.parse(source).body
-    shown = [node for node in body if mentions_a_check(node)]
-    last = body[-1] if body else None
-    if not (shown and shown == [last] and isinstance(last, ast.Expr) and isinstance(last.value, ast.Call)):
-        raise ValueError("a check cell ends in one `print(check_…(…))` and shows nothing before")
-    if len(last.value.args) != 1 or ast.unparse(last.value.func) != "print":
-        raise ValueError("the last line of a check cell is `print(check_…(…))`, with nothing else to print")
-    return _without(source, [last]), ast.unparse(last.value.args[0])
+    match body[-1:]:
+        case [ast.Expr(ast.Call(ast.Name("print"), [call])) as last] if list(filter(mentions_a_check, body)) == [last]:
+            return _without(source, [last]), ast.unparse(call)
+    raise ValueError("a check cell ends in one `print(check_…(…))`, prints nothing else, and shows no check before")
 
 
 def _task(page: Page, exercise: Block, inside: list[Block]) -> dict[str, Any]:
@@ -130,10 +127,9 @@ def _task(page: Page, exercise: Block, inside: list[Block]) -> dict[str, Any]:
     task, options = found[0], found[0].options
     if missing := [name for name in ("difficulty", "minutes", "points", "teaches") if not options.get(name)]:
         raise _error(page, task.line, f"the {{task}} does not say: {', '.join(missing)}")
-    if task.argument not in KINDS:
-        raise _error(page, task.line, f"kind {task.argument!r}; one of {', '.join(KINDS)}")
-    if options["difficulty"] not in DIFFICULTIES:
-        raise _error(page, task.line, f"difficulty {options['difficulty']!r}; one of {', '.join(DIFFICULTIES)}")
+    for word, known in ((task.argument, KINDS), (options["difficulty"], DIFFICULTIES)):
+        if word not in known:
+            raise _error(page, task.line, f"{word!r} is none of {', '.join(known)}")
     minutes, points = (int(options[name]) for name in ("minutes", "points"))
     if points < 2 or points % 2:
         raise _error(page, task.line, f"{points} points; give an even number, half for each check")
@@ -143,15 +139,10 @@ def _task(page: Page, exercise: Block, inside: list[Block]) -> dict[str, Any]:
 
 
 def _read_rubric(page: Page, block: Block) -> list[tuple[int, str]]:
-    rows: list[tuple[int, str]] = []
-    for number, line in enumerate(block.body, block.body_line):
-        if match := RUBRIC_LINE.match(line):
-            rows.append((int(match[1]), match[2]))
-        elif line.startswith("  ") and rows:
-            rows[-1] = (rows[-1][0], f"{rows[-1][1]} {line.strip()}")
-        elif line.strip():
-            raise _error(page, number, "a line of a rubric is `- POINTS: what earns them`")
-    return rows
+    try:
+        return [(int(points), str(words)) for line in yaml.safe_load(block.text) for points, words in line.items()]
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError):
+        raise _error(page, block.line, "a line of a rubric is `- POINTS: what earns them`") from None
 
 
 def _add_cell(page: Page, exercise: Exercise, block: Block) -> bool:

@@ -15,35 +15,29 @@ without --without-sandbox; the message says what that means.
 """
 
 import argparse
-import hashlib
 import os
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SHOWN = 20  # files that were left out
+from workshop.course import variants
+from workshop.course.grading import class_list
+from workshop.course.grading import submissions as layouts
+from workshop.course.grading.counted import counted
+from workshop.course.grading.course import Course
+from workshop.course.grading.execute import PYTHON
+from workshop.course.grading.export import export
+from workshop.course.grading.marks import Marks
+from workshop.course.grading.one import Job
+from workshop.course.grading.pool import grade_all
+from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
+from workshop.course.grading.submissions import Line, Submission, find
 
-try:
-    from workshop.course import variants
-    from workshop.course.grading import class_list
-    from workshop.course.grading import submissions as layouts
-    from workshop.course.grading.counted import counted
-    from workshop.course.grading.course import Course
-    from workshop.course.grading.execute import PYTHON
-    from workshop.course.grading.export import export
-    from workshop.course.grading.marks import Marks
-    from workshop.course.grading.one import Job
-    from workshop.course.grading.pool import grade_all
-    from workshop.course.grading.sandbox import WITHOUT, Limits, broken, warned
-    from workshop.course.grading.submissions import Line, Submission, find
-except ImportError as error:  # nbgrader lives in an environment of its own
-    raise SystemExit(f"{error}. Run this as `make grade`, or with .venv-grading/bin/python.") from None
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def is_done(job: Job) -> bool:
@@ -53,45 +47,18 @@ def is_done(job: Job) -> bool:
     return same and job.of_student("autograded").exists()
 
 
-def sandbox(go_on: bool) -> str:
-    """What the code of submissions gets beside its limits, in words; on the screen what is missing.
-
-    Raises:
-        SystemExit: nothing can run, or there is no sandbox and nobody said to go on without.
-    """
-    if unprotected := warned(PYTHON, go_on):
-        print(unprotected, end="", flush=True)
-        os.environ[WITHOUT] = "1"
-    if why := broken(PYTHON):
-        raise SystemExit(f"No submission can run here, not even a right one: {why}\nRun `make env` in {ROOT}.")
-    return "NO SANDBOX" if unprotected else "a sandbox that sees no other file, no network"
-
-
-def keep_key(root: Path, key: bytes) -> None:
-    """Note the key of a class in its folder of marks; without it a later run would take right answers for wrong."""
-    noted, digest = root / "class-key.sha256", hashlib.sha256(key).hexdigest()
-    if noted.exists() and noted.read_text("utf-8") != digest:
-        raise SystemExit(
-            f"error: {root} was graded with the key of a class: name it again (--class … --variants …), "
-            "or name another folder for the marks (OUT=…)."
-        )
-    if key:
-        noted.write_text(digest, "utf-8")
-
-
 def refuse_drawn(submissions: list[Submission]) -> None:
     """Stop where the notebooks of a chapter hold numbers that a key drew, and no key is given.
 
     Raises:
         SystemExit: it is half of them or more; right answers to them would lose their points.
     """
-    of_chapter = Counter(one.chapter for one in submissions)
-    drawn = Counter(one.chapter for one in submissions if variants.is_drawn(one.file))
-    for chapter, count in drawn.items():
-        if 2 * count >= of_chapter[chapter]:
+    for chapter, found in groupby(submissions, key=attrgetter("chapter")):
+        drawn = [variants.is_drawn(one.file) for one in found]
+        if 2 * sum(drawn) >= len(drawn):
             raise SystemExit(
-                f"error: notebooks of {chapter} ({count} of {of_chapter[chapter]}) hold numbers that were drawn for "
-                "their students. Name the class and its key: --class class.csv --variants class.key"
+                f"error: notebooks of {chapter} ({sum(drawn)} of {len(drawn)}) hold numbers that were drawn for their "
+                "students. Name the class and its key: --class class.csv --variants class.key"
             )
 
 
@@ -114,10 +81,7 @@ def handed_in(
         refuse_drawn(submissions)
     if students is None:
         return submissions, lines
-    try:
-        submissions = class_list.with_students(students, submissions)
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
+    submissions = class_list.with_students(students, submissions)
     strangers = [one for one in submissions if not one.listed]
     if key and strangers:
         names = ", ".join(one.file.name for one in strangers)
@@ -125,13 +89,11 @@ def handed_in(
             f"error: numbers are drawn for the students of the class list; not on it: {names}. "
             "Add their names to it, or name the files as it does."
         )
-    return submissions, [*(_not_listed(one, students) for one in strangers), *lines]
-
-
-def _not_listed(one: Submission, students: Iterable[str]) -> Line:
-    """A line on a submission of nobody on the class list, with those whose it may be."""
-    perhaps = " or ".join(class_list.may_be(students, Path(one.file.name)))
-    return Line(f"{one.student}: not on the class list{f'; it may be {perhaps}' if perhaps else ''}", one.chapter)
+    for one in strangers:
+        perhaps = " or ".join(class_list.may_be(students, Path(one.file.name))) or "nobody"
+        text = f"{one.file.name}: marked as {one.student}, who is not on the class list; there may be: {perhaps}"
+        lines.append(Line(text, one.chapter))
+    return submissions, lines
 
 
 def run(
@@ -155,7 +117,11 @@ def run(
         without_sandbox: go on where there is none.
     """
     print(f"Looking through {folder}.", flush=True)
-    surroundings = sandbox(without_sandbox)
+    if unprotected := warned(PYTHON, without_sandbox):
+        print(unprotected, end="", flush=True)
+        os.environ[WITHOUT] = "1"
+    if why := broken(PYTHON):
+        raise SystemExit(f"No submission can run here, not even a right one: {why}\nRun `make env` in {ROOT}.")
     the_course = Course(assignments, out)
     if chapter and chapter not in the_course.chapters:
         raise SystemExit(f"No assignment {chapter!r}; there are: {', '.join(the_course.chapters)}.")
@@ -163,8 +129,6 @@ def run(
     if unknown := sorted({*again} - {one.student for one in submissions}):
         how = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
         raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; {how}")
-    the_course.root.mkdir(parents=True, exist_ok=True)
-    keep_key(the_course.root, key)
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
     # They come chapter by chapter.
     by_chapter = {name: [*found] for name, found in groupby(submissions, key=attrgetter("chapter"))}
@@ -173,24 +137,13 @@ def run(
         the_course.prepare(name)
     jobs = [Job(the_course.root, one, limits, the_course.chapters, key) for one in submissions]
     todo = [job for job in jobs if job.submission.student in again or not is_done(job)]
-    words = f"{limits.cell_seconds} s a cell, {limits.memory_mb} MB, {surroundings}"
-    print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. Code gets {words}.", flush=True)
-    shown = [*dict.fromkeys(lines)]  # of two chapters once
-    for line in shown[:SHOWN]:
-        print(f"  {line}")
-    if len(shown) > SHOWN:
-        print(f"  … and {len(shown) - SHOWN} more, all in the report")
-    sys.stdout.flush()
+    words = f"Code gets {limits.cell_seconds} s a cell, {limits.memory_mb} MB"
+    print(f"{counted(len(jobs), 'submission')}; graded before: {len(jobs) - len(todo)}. {words}.", flush=True)
+    for line in dict.fromkeys(lines):  # of two chapters once
+        print(f"  {line}", flush=True)
     grade_all(todo, at_once)
-    taken = {one.file for one in submissions}
-    others = (path for path in layouts.files(folder) if path not in taken)
-    named = {path.relative_to(folder): layouts.chapter_of(path, the_course.chapters) for path in others}
-    marks = {}
-    for name, found in by_chapter.items():
-        own = [line for line in lines if line.chapter in {"", name}]
-        left_out = [path for path, chapter in named.items() if chapter in {"", name}]
-        marks[name] = export(the_course, name, found, own, left_out, students)
-    return marks
+    own = {name: [line for line in lines if line.chapter in {"", name}] for name in by_chapter}
+    return {name: export(the_course, name, found, own[name], students) for name, found in by_chapter.items()}
 
 
 def main() -> None:
@@ -210,13 +163,8 @@ def main() -> None:
     parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these anew, changed or not")
     parser.add_argument("--without-sandbox", action="store_true", help="go on where there is none")
     given = parser.parse_args()
-    if given.at_once < 1:
-        parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
     limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
-    try:
-        known = variants.read_class(given.class_list, given.variants, "--class")
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    known = variants.read_class(given.class_list, given.variants, "--class")
     start = time.monotonic()
     try:
         graded = run(

@@ -21,10 +21,10 @@ from nbgrader.utils import is_grade, is_solution  # pyright: ignore[reportMissin
 from workshop.course import variants
 from workshop.course.grade import ROOT, run
 from workshop.course.grading import elsewhere
+from workshop.course.grading.one import notebook
 from workshop.course.grading.sandbox import Limits
-from workshop.course.grading.submissions import rank, readable, texts
+from workshop.course.grading.submissions import files, rank, readable, texts
 
-FORMS = ("gradescope", "classroom50")
 DRAWN = """\
 No points: this notebook holds numbers that were drawn for one student, and they are not known here. Ask your instructor
 for the notebook whose numbers are the same for everybody, or hand this one in where your course collects it."""
@@ -32,8 +32,7 @@ for the notebook whose numbers are the same for everybody, or hand this one in w
 
 def notebooks(folder: Path, chapter: str, given: frozenset[str] = frozenset()) -> list[Path]:
     """What the student handed in, that which counts first; checkpoints of Jupyter and hidden folders are not it."""
-    files = [path for path in folder.rglob("*.ipynb") if path.is_file() and not path.is_symlink()]
-    found = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    found = [path for path in files(folder) if path.suffix == ".ipynb" and not path.is_symlink()]
     return sorted(found, key=lambda path: rank(path, chapter, given), reverse=True)
 
 
@@ -43,13 +42,6 @@ def chosen(found: list[Path], chapter: str) -> str:
         return f"There is no notebook (.ipynb) among the files: hand in {chapter}.ipynb."
     others = ", ".join(path.name for path in found[1:])
     return f"Graded: {found[0].name}" + (f"; not graded: {others}" if others else "")
-
-
-def written_in(folder: Path) -> dict[str, str]:
-    """Written answer → its text, of the notebook as it was graded."""
-    notebook = nbformat.read(folder / f"{folder.name}.ipynb", 4)
-    written = (cell for cell in notebook.cells if is_grade(cell) and is_solution(cell))
-    return {cell.metadata.nbgrader.grade_id: cell.source for cell in written}
 
 
 def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> elsewhere.Marks:
@@ -72,7 +64,9 @@ def graded(folder: Path, chapter: str, assignments: Path, limits: Limits) -> els
         marks = every[chapter]
         if not marks or marks[0].error:
             raise SystemExit(f"The grader failed: {marks[0].error if marks else 'no entry in the gradebook'}")
-        marks[0].written = written_in(Path(place, "out", "submitted", marks[0].submission.student, chapter))
+        ran = nbformat.read(notebook(Path(place, "out", "submitted", marks[0].submission.student), chapter), 4)
+        written = (cell for cell in ran.cells if is_grade(cell) and is_solution(cell))
+        marks[0].written = {cell.metadata.nbgrader.grade_id: cell.source for cell in written}
     events = [DRAWN] if is_drawn else marks[0].events if found else []
     marks[0].events = [readable(chosen(found, chapter)), *events]
     return marks[0]
@@ -82,19 +76,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or ""), formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("submission", type=Path, help="the folder of what was handed in")
     parser.add_argument("--chapter", required=True)
-    parser.add_argument("--form", choices=FORMS, required=True)
+    parser.add_argument("--form", choices=("gradescope", "classroom50"), required=True)
     parser.add_argument("--out", type=Path, required=True, help="the file to write")
     parser.add_argument("--assignments", type=Path, default=ROOT / "assignments")
     given = parser.parse_args()
     start = time.monotonic()
     marks = graded(given.submission, given.chapter, given.assignments, Limits())
-    try:
-        if given.form == "gradescope":
-            content = elsewhere.gradescope(marks, time.monotonic() - start)
-        else:
-            content = elsewhere.classroom50(marks, os.environ)
-    except ValueError as error:
-        raise SystemExit(f"error: {error}") from None
+    if given.form == "gradescope":
+        content = elsewhere.gradescope(marks, time.monotonic() - start)
+    else:
+        content = elsewhere.classroom50(marks, os.environ)
     given.out.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
 
 

@@ -103,12 +103,9 @@ def read_marks(path: Path, columns: list[str]) -> tuple[list[str], dict[str, dic
     if twice := [column for column in found if found.count(column) > 1]:
         raise SystemExit(f"{path}, line 1: column {twice[0]!r} stands there twice: name each column once")
     for own in table:
-        where = f"{path}, line {table.line_num}: "
-        if None in own or None in own.values():
-            remedy = "put a cell that holds a comma in quotes, and leave no cell out"
-            raise SystemExit(f"{where}more or fewer cells than the {len(found)} columns: {remedy}")
-        if rows.setdefault(own["student"], own) is not own:
-            raise SystemExit(f"{where}student {own['student']!r} stands there twice: keep one row")
+        if None in own or None in own.values() or rows.setdefault(own["student"], own) is not own:
+            remedy = "put a cell that holds a comma in quotes, and keep one row of each student"
+            raise SystemExit(f"{path}, line {table.line_num}: not {len(found)} cells, or a second row: {remedy}")
     return [*found, *new], rows
 
 
@@ -149,10 +146,10 @@ def grader(project: str, key: Path) -> tuple[Grader, dict[str, float], list[str]
     """What marks a submission of a project, what each part is worth at most, and the columns for marks by hand."""
     if project == BUILD:
         return project_tests.grade_build, project_tests.worth(), []
-    if not key.exists():
-        raise SystemExit(f"{key} is not there: name the key that make_projects.py wrote with --key")
     planted = json.loads(key.read_text("utf-8"))
-    return partial(project_tests.grade_bugs, planted=planted), project_tests.worth_of_bugs(planted), ["found.md"]
+    most = {bug["name"]: project_tests.POINTS_A_BUG for bug in planted}
+    most |= {project_tests.REST: project_tests.POINTS_FOR_THE_REST}
+    return partial(project_tests.grade_bugs, planted=planted), most, ["found.md"]
 
 
 def main() -> None:

@@ -1,11 +1,10 @@
-"""Make the assignments of all chapters: versions for the instructor and for students, rubrics, a table of exercises.
+"""Make the assignments of all chapters: versions for the instructor and for students, rubrics, syllabi.
 
     python -m workshop.course.make_assignments [attention …]
 
     assignments/source/CHAPTER/CHAPTER.ipynb    with solutions and hidden checks
     assignments/release/CHAPTER/CHAPTER.ipynb   for students, made by nbgrader
     assignments/rubrics/CHAPTER.md              how to mark it
-    assignments/exercises.csv                   every exercise: label, kind, minutes, points, what it teaches
     assignments/syllabus-COURSE.md              a syllabus to adapt and to hand out
 
 With the key of a class and its list, `--variants class.key --students class.csv`, each student has other numbers:
@@ -59,11 +58,9 @@ def chapters(names: list[str] | None = None) -> dict[str, tuple[Page, Plain, lis
 def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
     """Write sources and rubrics; return the chapters' names. With `names`, other chapters' files stay."""
     found = chapters(names)
-    for folder in ("source", "release", "variants"):
+    for folder in ("source", "release", "variants", "rubrics"):
         for path in [out / folder / name for name in found] if names else [out / folder]:
             shutil.rmtree(path, ignore_errors=True)
-    if not names:
-        shutil.rmtree(out / "rubrics", ignore_errors=True)
     for name, (page, plain, exercises) in found.items():
         print(f"{name}: the instructor's version", flush=True)
         source = out / "source" / name / f"{name}.ipynb"
@@ -72,8 +69,6 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
         marking = out / "rubrics" / f"{name}.md"
         marking.parent.mkdir(exist_ok=True)
         marking.write_text(assignment_papers.rubric(page, plain, exercises), "utf-8")
-    every = chapters() if names else found
-    (out / "exercises.csv").write_text(assignment_papers.table(every.values()), "utf-8")
     for course in teaching_plan.courses(ROOT):
         text = teaching_plan.syllabus(ROOT, course, configured(ROOT).site)
         (out / f"syllabus-{course.replace(' ', '-')}.md").write_text(text, "utf-8")
@@ -82,8 +77,6 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
 
 def make_release(out: Path) -> None:
     """Let nbgrader make the students' versions, in its own environment."""
-    if not GRADING_PYTHON.exists():
-        raise SystemExit(f"{GRADING_PYTHON} is missing: run `make grading-env` first.")
     command = [GRADING_PYTHON, "-m", "workshop.course.grading.course", out.resolve()]
     environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1"}
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
@@ -118,14 +111,9 @@ def main() -> None:
     parser.add_argument("--students", type=Path, help="the class list (CSV), with the column student")
     arguments = parser.parse_args()
     start = time.monotonic()
-    try:
-        students, key = variants.read_class(arguments.students, arguments.variants, "--students")
-        if students is not None and not (students and key):
-            raise ValueError(
-                f"{arguments.students}: no student is on it, or --variants, the key of the class, is missing"
-            )
-    except (ValueError, OSError) as error:
-        parser.exit(2, f"error: {error}\n")
+    students, key = variants.read_class(arguments.students, arguments.variants, "--students")
+    if students is not None and not (students and key):
+        raise SystemExit(f"error: {arguments.students}: no student is on it, or --variants, its key, is missing")
     try:
         names = write_sources(arguments.out, arguments.chapters)
     except PageError as error:

@@ -18,6 +18,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
+
 from workshop.course.exercises import PASSED, Exercise, exercises_of, split_check
 from workshop.course.try_exercises import prepared, run
 from workshop.site.book_index import Page
@@ -37,23 +39,6 @@ NUMBER = re.compile(r"\d[\d.,]*")
 UNKNOWN = "?"  # a word that no check expects
 INSIDE = 0.999  # of the way to an end: there rounding decides
 STEPS = [1e-7 * 1.001**n for n in range(32_300)]  # relative: finer and farther than any tolerance of a check
-
-
-def leaves(value: Any) -> Answer:
-    """The single values of an answer, in order."""
-    if not isinstance(value, dict | list | tuple):
-        return (value,)
-    return tuple(itertools.chain.from_iterable(map(leaves, value.values() if isinstance(value, dict) else value)))
-
-
-def like(shape: Any, values: Iterator[Leaf]) -> Any:
-    """An answer of the same shape with other values, whole numbers as such."""
-    if isinstance(shape, dict):
-        return {key: like(part, values) for key, part in shape.items()}
-    if isinstance(shape, list | tuple):
-        return type(shape)(like(part, values) for part in shape)
-    value = next(values)
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Check:
@@ -88,12 +73,13 @@ class Check:
 
     def _fields(self, value: Any) -> Answer:
         """The values of the fields; several choices of a list are one field."""
-        return (" ".join(map(str, value)),) if self.is_list_of_choices else leaves(value)
+        return (" ".join(map(str, value)),) if self.is_list_of_choices else tuple(tree_leaves(value))
 
     def _whole(self, answer: Answer) -> Any:
         if self.is_list_of_choices:
             return [type(self.shape[0])(choice) for choice in str(answer[0]).split()]
-        return like(self.shape, iter(answer))
+        values = [int(one) if isinstance(one, float) and one.is_integer() else one for one in answer]
+        return tree_unflatten(values, tree_structure(self.shape))
 
     @functools.cached_property
     def sees_a_part(self) -> bool:

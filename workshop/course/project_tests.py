@@ -26,9 +26,11 @@ RUN = 10  # a run of the tests may take so many times as long as a test
 ALONE = 2  # and a run of one test: it starts Python, too
 STOPPED = "stopped after"
 LETTERS = 300  # of a message in a remark
-POINTS_A_BUG = 4
-POINTS_FOR_THE_REST = 5  # everything else still passes
+POINTS_A_BUG = 4.0
+POINTS_FOR_THE_REST = 5.0  # everything else still passes
 REST = "everything passes"
+# A folder for one run; a student's process that still writes into it must not stop the marking.
+scratch = partial(tempfile.TemporaryDirectory, ignore_cleanup_errors=True)
 BUILD_TESTS = "test_my_transformer.py"
 OWN_WORK = "test_nothing_is_left_to_ready_made_attention"  # where it does not pass, no point of the project counts
 NO_LIBRARY = """\
@@ -48,11 +50,6 @@ class Marked:
     points: dict[str, float]
     remark: str = ""
     said: dict[str, str] = field(default_factory=dict)  # what failed → its message
-
-
-def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A folder for one run; a student's process that still writes into it must not stop the marking."""
-    return tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 
 
 def run_tests(folder: Path, names: list[str], seconds: float, most: int = RUN) -> tuple[list[ET.Element], str]:
@@ -194,11 +191,6 @@ def _try_library(
         copy_tests(folder / "tests")
         shutil.copy(PROJECTS / BUGS / "pytest.ini", folder)
         return run_tests(folder, tests, seconds)
-
-
-def worth_of_bugs(planted: list[dict[str, str]]) -> dict[str, float]:
-    """What each planted bug is worth once it is gone, and what everything else."""
-    return dict.fromkeys((bug["name"] for bug in planted), float(POINTS_A_BUG)) | {REST: float(POINTS_FOR_THE_REST)}
 
 
 def grade_bugs(submission: Path, seconds: float, planted: list[dict[str, str]]) -> Marked:

@@ -67,22 +67,17 @@ def pairs(root: Path, chapter: str, share: float, kind: str) -> list[Any]:
         return detector.get_copied_code_list()
 
 
-def report(root: Path, chapter: str, share: float) -> Path:
-    """Write the page of pairs of which one stands in the other to this share or more; its path."""
-    found = {kind: pairs(root, chapter, share, kind) for kind in ("code", "markdown")}
-    page = root / f"similarity-{chapter}.html"
-    text = filled("similarity.html", chapter=chapter, found=found, whose=lambda file: Path(file).stem)
-    page.write_text(text, "utf-8")
-    return page
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapter")
     parser.add_argument("--marks", type=Path, default=ROOT / "grades", help="the folder of marks (default: grades)")
     parser.add_argument("--share", type=float, default=0.8, help="show pairs from this share on (default: 0.8)")
     given = parser.parse_args()
-    print(report(given.marks, given.chapter, given.share))
+    found = {kind: pairs(given.marks, given.chapter, given.share, kind) for kind in ("code", "markdown")}
+    page = given.marks / f"similarity-{given.chapter}.html"
+    text = filled("similarity.html", chapter=given.chapter, found=found, whose=lambda file: Path(file).stem)
+    page.write_text(text, "utf-8")
+    print(page)
 
 
 if __name__ == "__main__":

@@ -131,8 +131,11 @@ def read_class(students: Path | None, key: Path | None, option: str) -> tuple[di
     """The class list, named by this option, and the key of the class, where they are given.
 
     Raises:
-        ValueError: a key without a class list, or what read_key and class_list.read refuse.
+        SystemExit: a key without a class list, or what read_key and class_list.read refuse.
     """
     if key and not students:
-        raise ValueError(f"--variants needs {option}: numbers are drawn for the names on the class list")
-    return class_list.read(students) if students else None, read_key(key) if key else b""
+        raise SystemExit(f"error: --variants needs {option}: numbers are drawn for the names on the class list")
+    try:
+        return class_list.read(students) if students else None, read_key(key) if key else b""
+    except (ValueError, OSError) as error:
+        raise SystemExit(f"error: {error}") from None

@@ -44,10 +44,9 @@ def read(path: Path) -> dict[str, str]:
     """Student, with a name where there is one → what a file notes of them.
 
     Raises:
-        ValueError: there is no file, the column is missing, or a student stands there twice.
+        OSError: there is no file.
+        ValueError: the column is missing, or a student stands there twice.
     """
-    if not path.is_file():
-        raise ValueError(f"there is no class list {path}: a table (CSV) with the column student")
     rows = table(decoded(path.read_bytes()))
     columns = [*(rows.fieldnames or [])]
     column = next((name for name in ("student", MOODLE[0]) if name in columns), "")
@@ -71,7 +70,7 @@ def with_students(students: dict[str, str], submissions: list[Submission]) -> li
     """The submissions with their students as on the list, where they are on it, and with what it notes.
 
     Raises:
-        ValueError: two submissions of a chapter match one student.
+        SystemExit: two submissions of a chapter match one student.
     """
     listed = {name.casefold(): student for student in students for name in (student, safe(student))}
     found: dict[object, Submission] = {}  # (chapter, student as on the list), or a file of nobody on it
@@ -81,7 +80,7 @@ def with_students(students: dict[str, str], submissions: list[Submission]) -> li
         whose = (one.chapter, student) if student else one.file
         if other := found.get(whose):
             files = f"{other.file.name} and {one.file.name}"
-            raise ValueError(readable(f"{files} both match {student!r} of the class list; name them by number"))
+            raise SystemExit(readable(f"error: {files} both match {student!r} of the class list; name them by number"))
         note = "; ".join(filter(None, [one.note, students.get(student, "")]))
         found[whose] = replace(one, listed=student, note=note)
     return [*found.values()]
@@ -106,20 +105,14 @@ def may_be(students: Iterable[str], file: Path) -> list[str]:
 
 
 def absent(
-    students: Iterable[str], submissions: list[Submission], chapter: str, left_out: Iterable[Path] = ()
+    students: Iterable[str], submissions: list[Submission], chapter: str, lines: Iterable[str] = ()
 ) -> dict[str, str]:
-    """Of whom there is no notebook of a chapter → the files that may be that student's.
+    """Of whom there is no notebook of a chapter → those of the lines that are on a file which may be that student's.
 
     Args:
         submissions: with their students as on the list.
     """
     here = {one.listed for one in submissions if one.chapter == chapter}
+    files = {line: Path(line.partition(": ")[0]) for line in lines}
     without = [student for student in students if student not in here]
-    of: dict[str, list[str]] = {student: [] for student in without}
-    for path in sorted(left_out):
-        for student in may_be(without, path):
-            of[student].append(f"{path.name} was left out")
-    for one in submissions:
-        for student in may_be(without, Path(one.file.name)) if one.chapter == chapter and not one.listed else ():
-            of[student].append(f"{one.file.name} may be this student's, marked as {one.student}")
-    return {student: readable("; ".join(files)) for student, files in of.items()}
+    return {who: "; ".join(line for line, file in files.items() if may_be([who], file)) for who in without}

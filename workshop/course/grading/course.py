@@ -115,13 +115,6 @@ class Course:
         """Chapter → the texts of the cells that students got."""
         return {name: texts(self.assignments / "release" / name / f"{name}.ipynb") for name in self.chapters}
 
-    def gone(self, chapter: str, students: set[str]) -> list[str]:
-        """A line on those who were graded before and of whom no file lies in the folder now, as after a renaming."""
-        graded = {path.parent.name for path in self.root.glob(f"submitted/*/{chapter}")}
-        names = ", ".join(sorted(graded - students))
-        still = "they are in no table now, but still in the form of `make mark`"
-        return [f"{chapter}: graded before, but no longer in the folder: {names}; {still}"] if names else []
-
     def prepare(self, chapter: str) -> None:
         """Bring the assignment into the course, where it is new or another than before."""
         theirs = self.assignments / "source" / chapter / f"{chapter}.ipynb"

@@ -42,23 +42,23 @@ def export(
     chapter: str,
     submissions: list[Submission],
     lines: Sequence[str],
-    left_out: list[Path],
     students: dict[str, str] | None,
 ) -> list[marks.Marks]:
     """Write the marks, the report and the feedback for one chapter; on the screen, what nobody should overlook.
 
     Args:
         lines: for the report.
-        left_out: files that were not graded.
         students: those of the class list → what it notes of them; None without one.
     """
     root, found = course.root, []
-    absent = None if students is None else class_list.absent(students, submissions, chapter, left_out)
+    absent = None if students is None else class_list.absent(students, submissions, chapter, lines)
     if absent:
         print(f"{chapter}: no notebook of some of the class ({len(absent)}). The report has the names.")
-    gone = course.gone(chapter, {one.student for one in submissions})
-    print("\n".join(gone), end="\n" * bool(gone))
-    lines = [*lines, *gone]
+    before = {path.parent.name for path in root.glob(f"submitted/*/{chapter}")}
+    if gone := ", ".join(sorted(before - {one.student for one in submissions})):  # as after a renaming
+        still = "they are in no table now, but still in the form of `make mark`"
+        lines = [*lines, f"{chapter}: graded before, but no longer in the folder: {gone}; {still}"]
+        print(lines[-1])
     titles = exercise_parts.titles(nbformat.read(notebook(root / "release", chapter), 4))
     with gradebook(root) as book:
         for one in submissions:

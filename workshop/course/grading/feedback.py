@@ -1,8 +1,8 @@
 """A student's marked notebook as one HTML file that loads nothing: formulas as MathML, no scripts, no fonts."""
 
-import ast
 import contextlib
 import html
+import re
 import sys
 from functools import cache, partial
 from pathlib import Path
@@ -89,18 +89,6 @@ def _stopped(cells: list[Any]) -> dict[str, str]:
     return {cell.metadata.nbgrader.grade_id: f"{out.ename}: {out.evalue}" for cell, out in errors}
 
 
-def _left_empty(cells: list[Any]) -> set[str]:
-    """Answers that do nothing but give names, and to one of them something empty, such as the starter's `{}`."""
-    found = set()
-    for cell in cells:
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-            body = ast.parse(cell.source).body if cell.metadata.get("nbgrader", {}).get("solution") else []
-            values = [ast.unparse(one.value) for one in body if isinstance(one, ast.Assign)]
-            if len(values) == len(body) and {"{}", "[]", "()", "None", "dict()", "list()"}.intersection(values):
-                found.add(cell.metadata.nbgrader.grade_id)
-    return found
-
-
 def nameless(text: str) -> str:
     """Text without the folders of this machine, which name its owner: an error in the package shows where it lies."""
     for folder in map(str, (ROOT, Path(sys.prefix), Path(sys.base_prefix), Path.home())):
@@ -108,10 +96,10 @@ def nameless(text: str) -> str:
     return text
 
 
-def _outcome(cell: Any, stopped: str, is_empty: bool) -> str:
+def _outcome(cell: Any, stopped: str) -> str:
     """What a check said: its error's message, or the last line it printed."""
     failed = any(out.output_type == "error" for out in cell.outputs)
-    if failed and (cell.metadata.get("unanswered") or is_empty) and BEGIN in cell.source:
+    if failed and cell.metadata.get("unanswered") and BEGIN in cell.source:
         return "Not answered: the cell for it is as it was handed out."
     printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
     for output in reversed(cell.outputs):  # of a stopped cell the last error says why
@@ -129,22 +117,16 @@ class Presentation(NbGraderPreprocessor):
     """Notes on each cell what the page shows of it, and takes the hidden checks out."""
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        for out in (out for cell in nb.cells for out in cell.get("outputs", ())):
-            for name in {"text", "evalue"} & out.keys():
-                out[name] = nameless(out[name])
-            if "text/plain" in out.get("data", {}):
-                out.data["text/plain"] = nameless(out.data["text/plain"])
-        stopped, empty = _stopped(nb.cells), _left_empty(nb.cells)
+        for held in (out.get("data", out) for cell in nb.cells for out in cell.get("outputs", ())):
+            for name in {"text", "evalue", "text/plain"} & held.keys():
+                held[name] = nameless(held[name])
+        stopped = _stopped(nb.cells)
         for cell in nb.cells:
             role = cell.metadata.get("nbgrader", {})
             if cell.cell_type == "code" and role.get("grade") and not role.get("solution"):
-                answer = cell.metadata.get("book", {}).get("answer")
-                cell.metadata.outcome = _outcome(cell, stopped.get(answer, ""), answer in empty)
+                cell.metadata.outcome = _outcome(cell, stopped.get(cell.metadata.get("book", {}).get("answer"), ""))
                 cell.metadata.hidden = BEGIN in cell.source
-                if cell.metadata.hidden:
-                    cell.source = (
-                        cell.source[: cell.source.index(BEGIN)] + cell.source[cell.source.index(END) + len(END) :]
-                    )
+                cell.source = re.sub(f"{BEGIN}.*{END}", "", cell.source, flags=re.DOTALL)
         return nb, resources
 
 

@@ -88,14 +88,6 @@ def _submitted(job: Job) -> tuple[Any, list[str]]:
         return release, [f"graded as if nothing had been handed in: {error}"]
 
 
-def _settings(job: Job) -> Any:
-    """nbgrader's settings for this submission."""
-    settings = config(job.root)
-    settings.Autograde.autograde_preprocessors = [InSandbox, SaveAutoGrades, CheckCellMetadata]
-    settings.Application.log_level = "WARNING"
-    return settings
-
-
 def _outcomes(job: Job) -> dict[str, str]:
     """Check → what it said, from the notebook that nbgrader ran."""
     ran, _ = Presentation().preprocess(nbformat.read(job.of_student("autograded"), 4), {})
@@ -112,8 +104,10 @@ def grade(job: Job) -> None:
     shutil.rmtree(target.parent, ignore_errors=True)
     target.parent.mkdir(parents=True)
     nbformat.write(submitted, target)
-    one = job.submission
-    outcome = NbGraderAPI(config=_settings(job)).autograde(one.chapter, one.student, force=True, create=True)
+    one, settings = job.submission, config(job.root)
+    settings.Autograde.autograde_preprocessors = [InSandbox, SaveAutoGrades, CheckCellMetadata]
+    settings.Application.log_level = "WARNING"
+    outcome = NbGraderAPI(config=settings).autograde(one.chapter, one.student, force=True, create=True)
     error = "" if outcome["success"] else outcome["log"][-3000:] + (outcome["error"] or "")
     _write(
         job,

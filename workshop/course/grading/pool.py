@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tqdm import tqdm
+
 from workshop.course.grading.one import Job, give_up, grade
 
 GRACE_SECONDS = 120  # beyond a notebook's own time, for nbgrader and for processes to start
@@ -37,8 +39,8 @@ class Worker:
 
     process: Any = None
 
-    def grade(self, job: Job) -> float:
-        """Grade one, within its time; the seconds that it took."""
+    def grade(self, job: Job) -> None:
+        """Grade one, within its time."""
         began = time.monotonic()
         job.record.unlink(missing_ok=True)  # that of an earlier file must not pass for this one's
         try:
@@ -58,7 +60,6 @@ class Worker:
         except (EOFError, OSError):
             self.stop()
             give_up(job, "the grading process ended without a word: see grading.log")
-        return time.monotonic() - began
 
     def stop(self) -> None:
         """End the process with the checker that it started; a sandbox ends with its checker."""
@@ -71,34 +72,30 @@ class Worker:
 
 
 def grade_all(jobs: list[Job], at_once: int) -> None:
-    """Grade several at a time, with a line on each."""
-    start, free, workers = time.monotonic(), queue.SimpleQueue[Worker](), [Worker() for _ in range(at_once)]
+    """Grade several at a time, with a line on each to which something happened."""
+    free, workers = queue.SimpleQueue[Worker](), [Worker() for _ in range(at_once)]
     for worker in workers:
         free.put(worker)
 
-    def one(job: Job) -> float:
+    def one(job: Job) -> None:
         worker = free.get()
         try:
-            return worker.grade(job)
+            worker.grade(job)
         finally:
             free.put(worker)
 
     with ThreadPoolExecutor(at_once) as pool:
         futures = {pool.submit(one, job): job for job in jobs}
         try:
-            for done, future in enumerate(as_completed(futures), 1):
-                _show(futures[future], done, len(jobs), future.result(), start)
+            for done in tqdm(as_completed(futures), total=len(jobs), unit="submission"):
+                done.result()
+                job, record = futures[done], futures[done].recorded()
+                notes = "; ".join(record.get("events", [])) or (
+                    "THE GRADER FAILED" if record.get("error", True) else ""
+                )
+                if notes:
+                    tqdm.write(f"{job.submission.chapter}, {job.submission.student}: {notes}")
         finally:  # Ctrl-C, for one: the processes stand in groups of their own, which it does not reach
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.stop()
-
-
-def _show(job: Job, done: int, total: int, seconds: float, start: float) -> None:
-    """One line on a graded submission, with an estimate of what is left."""
-    left = (time.monotonic() - start) / done * (total - done)
-    record = job.recorded()
-    notes = "; ".join(record.get("events", [])) or ("THE GRADER FAILED" if record.get("error", True) else "")
-    of = f"{job.submission.chapter}, {job.submission.student}"
-    line = f"[{done}/{total}] {of}: {seconds:.0f} s, about {left / 60:.0f} min left"
-    print(f"{line}. {notes}" if notes else line, flush=True)

@@ -30,10 +30,10 @@ NO_NAME = (
     r"(my[ _-]?)?({}|home ?work|hw|assignments?|exercises?|notebooks?|submissions?|solutions?|answers?|untitled|week)"
     r"([ _-]?(\d+|v\d+|final|new|done))*"
 )
-ARCHIVES = {".zip", ".rar", ".7z", ".tar", ".gz", ".tgz", ".bz2", ".xz"}
 SAFE_MARKS = set("_ .@+-")
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")  # of a picture
 MAX_MB = 50  # of a notebook, with the outputs saved in it
+COUNTS = "left out for {}: of one student what is filled in counts, then the assignment's name, then the newer date"
 Given = Mapping[str, frozenset[str]]
 NBGRADERS = {"source", "release", "autograded", "feedback"}
 NOBODYS = {"Thumbs.db", "desktop.ini", "__MACOSX"}  # beside all that begins with a dot
@@ -76,15 +76,11 @@ def safe(student: str) -> str:
     Where that changes more than how an accent is written, a few digits follow, so that two names stay two.
     """
     student = unicodedata.normalize("NFC", student).strip()
-    kept = "".join(one if one.isalnum() or one in SAFE_MARKS or _joins(one) else "-" for one in student)
+    # Of scripts with vowel signs these are part of the letter before them.
+    kept = "".join(one if unicodedata.category(one)[0] in "LMN" or one in SAFE_MARKS else "-" for one in student)
     kept = kept.strip(" .") or "unnamed"
     digits = hashlib.sha256(student.encode("utf-8", "surrogateescape")).hexdigest()[:6]
     return kept if kept == student else f"{kept}-{digits}"
-
-
-def _joins(character: str) -> bool:
-    """Whether a character is part of the letter before it, as the vowel signs of many scripts are."""
-    return unicodedata.category(character) in {"Mn", "Mc"}
 
 
 def whose(stem: str, chapters: set[str]) -> dict[str, str]:
@@ -138,21 +134,10 @@ def _is_a_students(file: Path, chapters: Iterable[str]) -> bool:
     return len(beside) == 1 or any(is_nobodys_name(name, chapters) for name in named)
 
 
-def _refused(file: Path, is_in_place: bool) -> str:
-    """Why a file is left out, whatever chapter it may be of; or nothing."""
-    if file.is_symlink():
-        return "a link to another file, left out"
-    if file.suffix.lower() in ARCHIVES:
-        return "an archive: unpack it; left out"
-    if file.suffix.lower() != ".ipynb":
-        return "not a notebook of a student, left out"
-    if not is_in_place:
-        return "its folders are of no layout that is understood (grading/submissions.py lists them), left out"
-    return ""
-
-
 def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: str) -> Submission | str:
     """What a file is, by where it lies; or why it is left out."""
+    if file.is_symlink() or file.suffix.lower() != ".ipynb":
+        return "not a student's notebook, but a link or another file (unpack archives), left out"
     folders = [*file.relative_to(top).parts[:-1]]
     if folders[:1] == ["submitted"]:
         del folders[0]
@@ -160,8 +145,8 @@ def _submission(file: Path, top: Path, chapters: dict[str, list[str]], wanted: s
     by_nbgrader = len(folders) == 2 and folders[1].casefold() in chapters and not moodle
     by_student = len(folders) == 1 and not moodle and not is_nobodys_name(folders[0], chapters)
     by_student = by_student and _is_a_students(file, chapters)
-    if why := _refused(file, is_in_place=bool(by_nbgrader or by_student or moodle or not folders)):
-        return why
+    if folders and not (by_nbgrader or by_student or moodle):
+        return "its folders are of no layout that is understood (grading/submissions.py lists them), left out"
     chapter = folders[1].casefold() if by_nbgrader else chapter_of(file, chapters) or wanted
     if not chapter:
         return "of no chapter that can be told; grade it with CHAPTER=…"
@@ -214,10 +199,8 @@ def gathered(
     Raises:
         SystemExit: if there is no folder or nothing in it to grade.
     """
-    if folder.suffix.lower() in ARCHIVES and folder.is_file():
-        raise SystemExit(f"{folder} is an archive: unpack it, and name the folder that comes out")
     if not folder.is_dir():
-        raise SystemExit(f"{folder} is no folder. Put the submissions into one, and name it")
+        raise SystemExit(f"{folder} is no folder. Put the submissions into one (unpack an archive), and name it")
     found, lines = [], []
     for path in paths(folder):
         submission = understood(path)
@@ -226,9 +209,10 @@ def gathered(
         else:
             lines.append(Line(f"{path.relative_to(folder)}: {submission}", getattr(submission, "chapter", "")))
     found, twice = _latest(_spelled_alike(found), given or {})
+    late = [Line(f"{one.student}: {one.note}", one.chapter) for one in found if one.note]
     if not found:
         raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, needed]))
-    return found, [*lines, *twice, *_remarks(found)]
+    return found, [*lines, *twice, *late]
 
 
 def find(
@@ -245,18 +229,6 @@ def find(
         SystemExit: if there is no folder or nothing in it to grade.
     """
     return gathered(folder, files, lambda file: _submission(file, folder, chapters, wanted), __doc__ or "", given)
-
-
-def _remarks(found: list[Submission]) -> list[Line]:
-    """What the names of files say that a mark does not: handed in late, or perhaps a second file of one student."""
-    lines = [Line(f"{one.student}: {one.note}", one.chapter) for one in found if one.note]
-    students = {(one.student, one.chapter) for one in found if not one.name}
-    for student, chapter in sorted(students):
-        first = next((other for other, _ in students if re.match(rf"{re.escape(other)}[_ -]", student)), "")
-        if first and not re.search(r"\d$", first):  # group 1 and group 1-2 are two
-            text = f"{student}: also a file of {first}? Both are graded; rename one if they are the same student"
-            lines.append(Line(text, chapter))
-    return lines
 
 
 def _spelled_alike(found: list[Submission]) -> list[Submission]:
@@ -286,20 +258,13 @@ def rank(file: Path, chapter: str, given: frozenset[str] = frozenset()) -> tuple
     return is_filled_in, file.stem.casefold() == chapter, file.stat().st_mtime, str(file)
 
 
-WHY = ("is filled in", "has the assignment's name", "is newer", "has as old a date and a later name")
-
-
 def _latest(found: list[Submission], given: Given) -> tuple[list[Submission], list[Line]]:
     """One submission of each student and chapter: one that is filled in, with the assignment's name, or the newest."""
-    newest: dict[tuple[str, str], tuple[Submission, Any]] = {}
-    lines = []
-    ranked = [(rank(one.file, one.chapter, given.get(one.chapter, frozenset())), one) for one in found]
-    for place, submission in sorted(ranked, key=lambda one: one[0]):
-        key = (submission.student, submission.chapter)
-        if key in newest:
-            left, below = newest[key]
-            why = next(words for words, a, b in zip(WHY, below, place, strict=True) if a != b)
-            text = f"{left.file.name}: {submission.file.name} of the same student {why}; left out"
-            lines.append(Line(text, left.chapter))
-        newest[key] = submission, place
-    return sorted((one for one, _ in newest.values()), key=lambda one: (one.chapter, one.student)), lines
+    ranked = sorted(found, key=lambda one: rank(one.file, one.chapter, given.get(one.chapter, frozenset())))
+    newest = {(one.chapter, one.student): one for one in ranked}
+    lines = [
+        Line(f"{one.file.name}: {COUNTS.format(other.file.name)}", one.chapter)
+        for one in ranked
+        if (other := newest[one.chapter, one.student]) is not one
+    ]
+    return [newest[whose] for whose in sorted(newest)], lines
