@@ -163,6 +163,8 @@ def main() -> None:
     parser.add_argument("--again", nargs="+", default=[], metavar="STUDENT", help="grade these anew, changed or not")
     parser.add_argument("--without-sandbox", action="store_true", help="go on where there is none")
     given = parser.parse_args()
+    if given.at_once < 1:
+        parser.error(f"--at-once {given.at_once}: one submission at a time is the least")
     limits = Limits(**{limit.name: getattr(given, limit.name) for limit in fields(Limits)})
     known = variants.read_class(given.class_list, given.variants, "--class")
     start = time.monotonic()

@@ -77,6 +77,8 @@ def write_sources(out: Path, names: list[str] | None = None) -> list[str]:
 
 def make_release(out: Path) -> None:
     """Let nbgrader make the students' versions, in its own environment."""
+    if not GRADING_PYTHON.exists():
+        raise SystemExit(f"{GRADING_PYTHON} is missing: run `make grading-env` first.")
     command = [GRADING_PYTHON, "-m", "workshop.course.grading.course", out.resolve()]
     environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1"}
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:

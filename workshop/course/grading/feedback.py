@@ -108,7 +108,7 @@ def _outcome(cell: Any, stopped: str) -> str:
                 return f"Your cell ended with {stopped}"
             last = output.evalue if output.ename == "AssertionError" else f"{output.ename}: {output.evalue}"
             before = "" if not printed.startswith("This came up") else printed.split("\n")[0] + " "
-            return before + last + f" But first: your cell ended with {stopped}" * bool(stopped)
+            return before + last + f". But first: your cell ended with {stopped}" * bool(stopped)
     lines = printed.strip().split("\n")
     return lines[-1] if lines else ""
 

@@ -209,10 +209,9 @@ def gathered(
         else:
             lines.append(Line(f"{path.relative_to(folder)}: {submission}", getattr(submission, "chapter", "")))
     found, twice = _latest(_spelled_alike(found), given or {})
-    late = [Line(f"{one.student}: {one.note}", one.chapter) for one in found if one.note]
     if not found:
         raise SystemExit(f"Nothing to grade in {folder}. " + "\n".join([*lines, needed]))
-    return found, [*lines, *twice, *late]
+    return found, [*lines, *twice]
 
 
 def find(
