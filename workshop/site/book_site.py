@@ -118,10 +118,13 @@ def without_solutions(text: str) -> str:
     return SOLUTION.sub("", text)
 
 
+def prepared(text: str, with_solutions: bool) -> str:
+    """The source of a page as it is read: without its solutions for a course that keeps them."""
+    return text if with_solutions else without_solutions(text)
+
+
 def leave_out_solutions(app: Sphinx, _docname: str, source: list[str]) -> None:
-    """For a course that keeps them."""
-    if not app.config.book_solutions:
-        source[0] = without_solutions(source[0])
+    source[0] = prepared(source[0], app.config.book_solutions)
 
 
 def set_base(app: Sphinx, config: Config) -> None:
