@@ -5,8 +5,10 @@ checks. They stand in the page as base64, so that nobody reads the answer by acc
 solution is folded below. A site that keeps its solutions (`book_solutions: false`) has no forms.
 """
 
+import atexit
 import base64
 import json
+import os
 import subprocess
 import sys
 from functools import cache
@@ -36,10 +38,33 @@ LARGEST_TO_TYPE = 100_000  # a larger number is a product, which a keypad of dig
 
 
 @cache
-def questions() -> dict[str, Any]:
-    """Label of an exercise → its question. A process of its own finds them, for it runs cells of the chapters."""
+def asking() -> subprocess.Popen[str]:
+    """The process that finds the questions. It runs cells of the chapters."""
     command = [sys.executable, "-m", "workshop.course.page_answers"]
-    return json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout)
+    one_core = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, cwd=ROOT, env=one_core, stdout=subprocess.PIPE, encoding="utf-8")
+    atexit.register(process.kill)  # where the build fails before it asks
+    return process
+
+
+@cache
+def questions() -> dict[str, Any]:
+    """Label of an exercise → its question."""
+    found, _ = asking().communicate()
+    if asking().returncode:
+        raise RuntimeError(f"the questions of the pages were not found (exit status {asking().returncode}): see above")
+    return json.loads(found)
+
+
+def wants_forms(app: Sphinx) -> bool:
+    """Whether the pages of this build ask."""
+    return app.config.book_solutions and app.builder.name == "html"
+
+
+def start_asking(app: Sphinx) -> None:
+    """Begin at once: the questions take as long to find as the sources to read."""
+    if wants_forms(app):
+        asking()
 
 
 def keyboard(question: dict[str, Any]) -> str:
@@ -69,7 +94,7 @@ def form_html(label: str, question: dict[str, Any], asked: str = "", before: str
 
 def add_forms(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Put the form of each prediction before the cell that answers it in Python."""
-    if not app.config.book_solutions or app.builder.name != "html":
+    if not wants_forms(app):
         return
     for exercise in exercises(doctree):
         label = exercise.get("label", "")

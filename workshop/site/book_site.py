@@ -167,6 +167,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("answers", book_answers.Answers)
     app.add_directive("ask", book_asks.Ask)
     app.connect("config-inited", set_base)
+    app.connect("builder-inited", book_answers.start_asking)
     app.connect("source-read", leave_out_solutions)
     app.connect("doctree-read", book_folds.name_folds)
     book_layers.setup(app)
