@@ -129,6 +129,13 @@ def test_folders_whose_names_differ_in_a_number_alone_are_of_two_students(tmp_pa
     assert [one.student for one in found if one.file.parent.name == "ada (1)"] == ["ada"]
 
 
+def test_a_folder_may_hold_the_handout_of_a_chapter_whose_name_ends_in_anothers(tmp_path: Path) -> None:
+    for name in ("multi_head_attention", "multi_head_attention (1)"):
+        put(tmp_path, f"Jonas/{name}.ipynb", "ex-heads")
+    (found,), _ = find(tmp_path, CHAPTERS)
+    assert (found.student, found.chapter) == ("Jonas", "multi_head_attention")
+
+
 def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) -> None:
     put(tmp_path, "ada.ipynb", "ex-masks-bug")
     put(tmp_path, "kim_learning_rate.ipynb", "ex-masks-bug")
@@ -155,7 +162,11 @@ def test_the_chapter_is_read_from_the_file_then_from_its_name(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["attention", "Copy of attention", "attention (1)", "attention_final", "Masks", "homework", "my_homework 3"]
+    "name",
+    [
+        *("attention", "Copy of attention", "attention (1)", "attention_final", "Masks", "homework", "my_homework 3"),
+        *("Multi_Head_Attention", "multi_head_attention (1)", "multi_head_attention_final"),
+    ],
 )
 def test_a_name_that_is_nobodys_becomes_no_student(tmp_path: Path, name: str) -> None:
     put(tmp_path, f"{name}.ipynb")

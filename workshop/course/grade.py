@@ -90,7 +90,7 @@ def handed_in(
             "Add their names to it, or name the files as it does."
         )
     for one in strangers:
-        perhaps = " or ".join(class_list.may_be(students, Path(one.file.name))) or "nobody"
+        perhaps = " or ".join(class_list.may_be(students, Path(one.file.name))) or "nobody by these words"
         text = f"{one.file.name}: marked as {one.student}, who is not on the class list; there may be: {perhaps}"
         lines.append(Line(text, one.chapter))
     return submissions, lines

@@ -93,7 +93,8 @@ def whose(stem: str, chapters: set[str]) -> dict[str, str]:
         return {"student": safe(f"{match['name']}-{match['user']}"), "name": match["name"], **numbers}
     for chapter in sorted(chapters, key=len, reverse=True):  # attention ends multi_head_attention
         # -1, _final: another try
-        if match := re.fullmatch(rf"(.+?)_+{re.escape(chapter)}([_ -].+)?", stem, re.IGNORECASE):
+        match = re.fullmatch(rf"(.+?)_+{re.escape(chapter)}([_ -].+)?", stem, re.IGNORECASE)
+        if match and f"{match[1]}_{chapter}".casefold() not in chapters:  # nobody is called self in self_attention
             stem = match[1]
             break
     return {"student": safe(re.split("(?<=.)__", stem, maxsplit=1)[0])}
