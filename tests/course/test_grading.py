@@ -461,10 +461,13 @@ def test_the_class_list_reaches_the_report_and_titles_the_feedback(assignments: 
     folder, out, students = tmp_path / "in", tmp_path / "out", tmp_path / "class.csv"
     zoo.hand_in(folder, "ada", zoo.answered(release, right))
     (folder / "bob_attention.pdf").touch()
-    students.write_text("student\nada\nbob\n", "utf-8")
+    (folder / "Cleo M").mkdir()
+    shutil.copy(assignments / "release" / "attention" / "attention.ipynb", folder / "Cleo M")
+    students.write_text("student\nada\nbob\ncleo\n", "utf-8")
     said = zoo.grade(folder, assignments, out, *ONE_BY_ONE, "--chapter", "attention", "--class", str(students))
     assert "no notebook" in said
     assert "bob_attention.pdf" in report_of(out)
+    assert "- cleo: Cleo M/attention.ipynb: marked as Cleo M" in report_of(out)
     assert marks(out, "attention")["bob"]["points"] == "0.0"
     row = marks(out, "attention")["ada"]
     assert {label: float(row[label]) for label in POINTS} == POINTS

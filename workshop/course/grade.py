@@ -90,8 +90,9 @@ def handed_in(
             "Add their names to it, or name the files as it does."
         )
     for one in strangers:
-        perhaps = " or ".join(class_list.may_be(students, Path(one.file.name))) or "nobody by these words"
-        text = f"{one.file.name}: marked as {one.student}, who is not on the class list; there may be: {perhaps}"
+        file = one.file.relative_to(folder)
+        perhaps = " or ".join(class_list.may_be(students, file)) or "nobody whose whole name stands there"
+        text = f"{file}: marked as {one.student}, who is not on the class list; there may be: {perhaps}"
         lines.append(Line(text, one.chapter))
     return submissions, lines
 
