@@ -15,6 +15,7 @@ without --without-sandbox; the message says what that means.
 """
 
 import argparse
+import hashlib
 import os
 import sys
 import time
@@ -45,6 +46,22 @@ def is_done(job: Job) -> bool:
     record = job.recorded()
     same = bool(record) and not record["error"] and record["fingerprint"] == job.fingerprint()
     return same and job.of_student("autograded").exists()
+
+
+def keep_key(root: Path, key: bytes) -> None:
+    """Note the key of a class in its folder of marks; with another one a later run would take right answers for wrong.
+
+    Raises:
+        SystemExit: another key was noted there, or this run has none.
+    """
+    noted, digest = root / "class-key.sha256", hashlib.sha256(key).hexdigest()
+    if noted.exists() and noted.read_text("utf-8") != digest:
+        raise SystemExit(
+            f"error: {root} was graded with the key of a class: name it again (--class … --variants …), "
+            "or name another folder for the marks (OUT=…)."
+        )
+    if key:
+        noted.write_text(digest, "utf-8")
 
 
 def refuse_drawn(submissions: list[Submission]) -> None:
@@ -131,6 +148,7 @@ def run(
         how = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
         raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; {how}")
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
+    keep_key(the_course.root, key)
     # They come chapter by chapter.
     by_chapter = {name: [*found] for name, found in groupby(submissions, key=attrgetter("chapter"))}
     for name, found in by_chapter.items():
