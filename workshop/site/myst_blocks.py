@@ -5,6 +5,7 @@ What stands within a line is found by the inline rules of the same parser.
 
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import yaml
@@ -76,9 +77,15 @@ def _fenced(token: Token, line: int, indent: str) -> Block:
 
 def blocks(lines: list[str], first_line: int = 1) -> list[Block]:
     """The blocks of `lines`, the first of which is line `first_line` of its file."""
+    return [*_read("\n".join(lines), first_line)] if lines else []
+
+
+@cache
+def _read(text: str, first_line: int) -> list[Block]:
     page: list[Block] = []
+    lines = text.split("\n")
     at = 0
-    for token in (token for token in PARSER.parse("\n".join(lines)) if token.type in KINDS):
+    for token in (token for token in PARSER.parse(text) if token.type in KINDS):
         start, end = token.map or (at, at)
         line = first_line + start
         if at < start:
