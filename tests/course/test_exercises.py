@@ -22,6 +22,7 @@ from workshop.site.myst_blocks import PageError
 from workshop.site.plain_markdown import task_words
 
 ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = chapters()
 TASK = "```{task} write\n:difficulty: easy\n:minutes: 5\n:points: 4\n:teaches: doubling\n```"
 ANSWER = "```{code-cell}\n:tags: [answer]\n\nx = None\n```"
 CHECK = """```{code-cell}
@@ -185,14 +186,14 @@ def test_the_form_that_contributing_names_is_whole_and_its_answers_earn_what_it_
 
 def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers() -> None:
     halves = tomllib.loads(assignment_papers.HALF_RIGHT.read_text("utf-8"))
-    every = [one for _, _, exercises in chapters().values() for one in exercises]
+    every = [one for _, _, exercises in CHAPTERS.values() for one in exercises]
     written = {one.label: one for one in every if not one.is_graded_by_machine}
     assert set(halves) == set(written)
     for label, half in halves.items():
         most = [points for points, _ in written[label].rubric]
         assert 2 * sum(half["points"]) == written[label].points, label
         assert all(0 <= given <= points for given, points in zip(half["points"], most, strict=True)), label
-    page, plain, exercises = chapters(["attention"])["attention"]
+    page, plain, exercises = CHAPTERS["attention"]
     text = assignment_papers.rubric(page, plain, exercises)
     assert halves["ex-attention-design"]["answer"] in text
     assert re.search(r"^## Exercise 5 \(\d+ in the book\): ", text, re.MULTILINE)
@@ -203,7 +204,7 @@ def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers(
 
 
 def test_what_stands_above_an_exercise_in_the_chapter_stands_above_it_in_the_assignment() -> None:
-    for page, plain, exercises in chapters().values():
+    for page, plain, exercises in CHAPTERS.values():
         cells = assignment(page, plain, configured(ROOT)).cells
         setup = {i: cell.source for i, cell in enumerate(cells) if cell.id.startswith("setup-")}
         at = {cell.id: i for i, cell in enumerate(cells)}
@@ -213,7 +214,7 @@ def test_what_stands_above_an_exercise_in_the_chapter_stands_above_it_in_the_ass
 
 
 def test_an_error_that_counts_for_the_student_is_said_in_the_hidden_check_too() -> None:
-    for one in (one for _, _, exercises in chapters().values() for one in exercises if one.is_graded_by_machine):
+    for one in (one for _, _, exercises in CHAPTERS.values() for one in exercises if one.is_graded_by_machine):
         tree = ast.parse(one.cells["hidden-check"])
         assert "suppress" not in ast.unparse(tree), one.label
         for handler in (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)):
@@ -235,7 +236,7 @@ def test_a_check_after_a_cell_that_stopped_says_so_and_checks_at_the_second_run(
 
 def test_a_check_imports_nothing_that_an_answer_could_use_by_mistake() -> None:
     """The student's notebook would know the name, and the grader would not."""
-    for one in (one for _, _, exercises in chapters().values() for one in exercises if one.is_graded_by_machine):
+    for one in (one for _, _, exercises in CHAPTERS.values() for one in exercises if one.is_graded_by_machine):
         body = ast.parse(one.cells["check"]).body
         imports = {ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom)}
         readers = {f"from transformer_lib.data.text_files import read_{what}" for what in ("numbers", "tensor")}
@@ -245,7 +246,7 @@ def test_a_check_imports_nothing_that_an_answer_could_use_by_mistake() -> None:
 def test_what_no_check_looks_for_the_text_says() -> None:
     forbids = re.compile(r"(without( a)?|[Nn]o) (loops?|library)\b")
     found = {}
-    for one in (one for _, _, exercises in chapters().values() for one in exercises if one.is_graded_by_machine):
+    for one in (one for _, _, exercises in CHAPTERS.values() for one in exercises if one.is_graded_by_machine):
         text = "\n".join(block.text for block in one.statement)
         if forbids.search(text):
             found[one.label] = "no check looks" in text
@@ -312,7 +313,7 @@ def test_a_check_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT / "book")
     found = {}
     for chapter, label, code, word in MESSAGES:
-        page, plain, exercises = chapters([chapter])[chapter]
+        page, plain, exercises = CHAPTERS[chapter]
         [one] = [one for one in exercises if one.label == label]
         with prepared(page, plain, one) as names:
             found[label, code] = (word, mark(one, code, names))
@@ -324,7 +325,7 @@ def test_a_check_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_weeks_of_a_course_have_their_minutes() -> None:
     courses = teaching_plan.courses(ROOT)
     assert [len(weeks) for weeks in courses.values()] == [2, 6, 12]
-    pages = {name: (page, exercises) for name, (page, _, exercises) in chapters().items()}
+    pages = {name: (page, exercises) for name, (page, _, exercises) in CHAPTERS.items()}
 
     def reading(name: str) -> int:
         time = re.search(r"\*\*Time:\*\* (\d+) minutes", pages[name][0].path.read_text("utf-8"))
@@ -344,7 +345,7 @@ def test_the_weeks_of_a_course_have_their_minutes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",  # the answers of two chapters train for seconds
-    [pytest.param(name, marks=pytest.mark.deep if name in ("training", "variations") else []) for name in chapters()],
+    [pytest.param(name, marks=pytest.mark.deep if name in ("training", "variations") else []) for name in CHAPTERS],
 )
 def test_every_answer_earns_what_the_chapter_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the numbers of the page, test_answer_pool.py tries them too, of all chapters but the LONG ones."""

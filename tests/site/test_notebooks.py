@@ -76,15 +76,18 @@ def test_a_break_separates_markdown_cells(convert: Convert) -> None:
     assert convert("One.\n\n+++\n\nTwo.\n% a remark\n") == [("markdown", "One."), ("markdown", "Two.")]
 
 
+FAILS = "def test_{0}_():\n    raise NotImplementedError('task {0}: scaled_dot_product_attention')\n"
 TASK = "Run this:\n\n```\npython -m pytest -k test_4_\n```\n\nOn."
 
 
 @pytest.mark.slow
 @pytest.mark.posix
 def test_the_check_of_a_task_runs_in_the_clone_or_makes_one(convert: Convert, root: Path) -> None:
-    origin = root / "origin" / "name"
-    for place in (root, origin):
-        shutil.copytree(ROOT / "projects", place / "projects", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    origin, small = root / "origin" / "name", root / "projects" / "build_the_transformer"
+    shutil.copytree(ROOT / "projects", origin / "projects", ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    small.mkdir(parents=True)  # one that imports no torch, where only its folder matters
+    (small / "my_transformer.py").touch()
+    (small / "test_my_transformer.py").write_text(FAILS.format(3) + FAILS.format(4), "utf-8")
     for command in ("init", "add .", "-c user.name=n -c user.email=e commit -m all"):
         subprocess.run(["git", *command.split()], cwd=origin, check=True, capture_output=True)
     settings = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{origin.parent}/.insteadOf"}
