@@ -186,20 +186,18 @@ def test_the_form_that_contributing_names_is_whole_and_its_answers_earn_what_it_
 
 def test_each_written_exercise_has_an_answer_of_half_its_points_for_two_markers() -> None:
     halves = tomllib.loads(assignment_papers.HALF_RIGHT.read_text("utf-8"))
-    every = [one for _, _, exercises in CHAPTERS.values() for one in exercises]
-    written = {one.label: one for one in every if not one.is_graded_by_machine}
+    written = {one.label: one for *_, every in CHAPTERS.values() for one in every if not one.is_graded_by_machine}
     assert set(halves) == set(written)
     for label, half in halves.items():
         most = [points for points, _ in written[label].rubric]
         assert 2 * sum(half["points"]) == written[label].points, label
         assert all(0 <= given <= points for given, points in zip(half["points"], most, strict=True)), label
-    page, plain, exercises = CHAPTERS["attention"]
-    text = assignment_papers.rubric(page, plain, exercises)
+    text = assignment_papers.rubric(*CHAPTERS["attention"])
     assert halves["ex-attention-design"]["answer"] in text
     assert re.search(r"^## Exercise 5 \(\d+ in the book\): ", text, re.MULTILINE)
     assert "1 point for the check" in text
     assert not re.search(r"\b1 (points|exercises)\b", text)
-    first = assignment(page, plain, configured(ROOT)).cells[0].source
+    first = assignment(*CHAPTERS["attention"][:2], configured(ROOT)).cells[0].source
     assert "chatbot" in first, "what a course must settle is named where a student begins"
 
 
@@ -325,16 +323,15 @@ def test_a_check_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_weeks_of_a_course_have_their_minutes() -> None:
     courses = teaching_plan.courses(ROOT)
     assert [len(weeks) for weeks in courses.values()] == [2, 6, 12]
-    pages = {name: (page, exercises) for name, (page, _, exercises) in CHAPTERS.items()}
 
     def reading(name: str) -> int:
-        time = re.search(r"\*\*Time:\*\* (\d+) minutes", pages[name][0].path.read_text("utf-8"))
+        time = re.search(r"\*\*Time:\*\* (\d+) minutes", CHAPTERS[name][0].path.read_text("utf-8"))
         assert time
         return int(time[1])  # without the exercises
 
     [*_, minutes, due] = courses["twelve weeks"][3]  # positions and embeddings, of which one is handed in
     assert minutes == reading("positional_encoding") + reading("embeddings")
-    assert due == sum(one.minutes for one in pages["positional_encoding"][1])
+    assert due == sum(one.minutes for one in CHAPTERS["positional_encoding"][2])
     assert courses["twelve weeks"][11][-1] == 0, "no chapter's exercises are handed in"
     text = teaching_plan.syllabus(ROOT, "six weeks", "https://book.example/")
     assert "{" not in text

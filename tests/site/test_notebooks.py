@@ -83,20 +83,19 @@ TASK = "Run this:\n\n```\npython -m pytest -k test_4_\n```\n\nOn."
 @pytest.mark.slow
 @pytest.mark.posix
 def test_the_check_of_a_task_runs_in_the_clone_or_makes_one(convert: Convert, root: Path) -> None:
-    origin, small = root / "origin" / "name", root / "projects" / "build_the_transformer"
+    folders = [root / place for place in ("notebooks", "projects/build_the_transformer", "elsewhere/notebooks")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    origin, small = root / "origin" / "name", folders[1]  # it imports no torch: here only its folder matters
     shutil.copytree(ROOT / "projects", origin / "projects", ignore=shutil.ignore_patterns("__pycache__", ".*"))
-    small.mkdir(parents=True)  # one that imports no torch, where only its folder matters
     (small / "my_transformer.py").touch()
     (small / "test_my_transformer.py").write_text(FAILS.format(3) + FAILS.format(4), "utf-8")
     for command in ("init", "add .", "-c user.name=n -c user.email=e commit -m all"):
         subprocess.run(["git", *command.split()], cwd=origin, check=True, capture_output=True)
     settings = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.file://{origin.parent}/.insteadOf"}
     settings |= {"GIT_CONFIG_VALUE_0": "https://github.com/owner/", "IPYTHONDIR": str(root / "ipython")}
-    folders = [root / place for place in ("notebooks", "projects/build_the_transformer", "elsewhere/notebooks")]
     session = root / "session.ipy"  # one start of IPython for the three
     session.write_text("\n".join(f"%cd -q {folder}\n!echo next\n{convert(TASK)[1][1]}" for folder in folders), "utf-8")
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "IPython", "--colors=NoColor", session]
     found = subprocess.run(command, cwd=root, env=os.environ | settings, capture_output=True, text=True, check=False)
     _, *parts = found.stdout.split("next\n")
