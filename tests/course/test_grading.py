@@ -113,7 +113,7 @@ def visit(assignments: Path, folder: Path, out: Path, is_deep: bool) -> str:
         reached = zoo.REACHED.replace("{port}", str(server.getsockname()[1]))
         if is_walled:
             zoo.hand_in(folder, "reached_attention", zoo.answered(release, {**right, "ex-attention-predict": reached}))
-        return zoo.grade(folder, assignments, out, "--cell-seconds", "10", "--at-once", "3")  # some only wait
+        return zoo.grade(folder, assignments, out, "--cell-seconds", "10", "--at-once", "2")  # some only wait
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -54,6 +55,7 @@ class Address:
         return f"https://colab.research.google.com/github/{self.owner}/{self.name}/blob/{self.branch}/{notebook}"
 
 
+@cache
 def configured(root: Path = ROOT) -> Address:
     """The address that _config.yml sets."""
     repository = yaml.safe_load((root / "_config.yml").read_text("utf-8"))["repository"]
