@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -72,12 +71,7 @@ class Label:
 
 
 def read_page(path: Path) -> Page:
-    return _split(path, path.read_text("utf-8"))
-
-
-@cache  # the tests and the makers of notebooks, slides and assignments ask for the same pages again and again
-def _split(path: Path, text: str) -> Page:
-    return Page(path, blocks(text.splitlines()))
+    return Page(path, blocks(path.read_text("utf-8").splitlines()))
 
 
 def parts_of_book(root: Path) -> list[tuple[str, list[str]]]:

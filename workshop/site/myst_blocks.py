@@ -80,7 +80,7 @@ def blocks(lines: list[str], first_line: int = 1) -> list[Block]:
     return [*_read("\n".join(lines), first_line)] if lines else []
 
 
-@cache
+@cache  # notebooks, slides, assignments and the tests ask for the same pages again and again
 def _read(text: str, first_line: int) -> list[Block]:
     page: list[Block] = []
     lines = text.split("\n")

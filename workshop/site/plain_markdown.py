@@ -290,5 +290,4 @@ def whole_book(root: Path = ROOT) -> dict[str, Plain]:
     pages = [read_page(path) for path in pages_in_order(root)]
     bibliography = root / "book" / "references.bib"
     index = Index(pages, bibliography if bibliography.exists() else None)
-    address = configured(root)
-    return {page.name: Plain(page, index, address, root) for page in pages}
+    return {page.name: Plain(page, index, configured(root), root) for page in pages}

@@ -5,7 +5,6 @@ Of a project they are its tests; test_3_… belongs to its task 3.
 
 import re
 import symtable
-from functools import cache
 from typing import Any
 
 PARTS = {"-check": "check", "-hidden": "further checks"}
@@ -27,11 +26,10 @@ def plain_python(source: str) -> str:
     return MAGIC.sub(r"\1pass", source)
 
 
-@cache  # of the cells above each exercise of a chapter
-def bound(source: str) -> frozenset[str]:
+def bound(source: str) -> set[str]:
     """The names that a cell binds for the cells after it."""
-    top = symtable.symtable(plain_python(source), "cell", "exec").get_symbols()
-    return frozenset(s.get_name() for s in top if s.is_assigned() or s.is_imported() or s.is_namespace())
+    top = symtable.symtable(plain_python(source), "cell", "exec")
+    return {s.get_name() for s in top.get_symbols() if s.is_assigned() or s.is_imported() or s.is_namespace()}
 
 
 def is_written(part: str) -> bool:

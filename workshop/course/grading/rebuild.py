@@ -108,12 +108,12 @@ def _is_answer(cell: Any) -> bool:
     return bool(cell.metadata.get("nbgrader", {}).get("solution"))
 
 
-def _defines(source: str) -> frozenset[str]:
+def _defines(source: str) -> set[str]:
     """The names that code binds at its top level; none if it cannot be parsed."""
     try:
         return bound(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
+        return set()
 
 
 def _asked(release: Any) -> dict[str, set[str]]:
