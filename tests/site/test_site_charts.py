@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from browser import CHAPTERS, DRAWN_IN, ROOT, SITE, opened, recorded, turned, unfolded
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import BrowserContext, Locator, Page
 
 from transformer_lib import scaled_dot_product_attention
 
@@ -116,9 +116,19 @@ def chart_with(page: Page, text: str) -> Locator:
     return page.locator(".vega-chart").filter(has_text=text)
 
 
-def test_the_numbers_of_a_chart_follow_its_control(page: Page, origins: dict[str, str]) -> None:
+# One page for several tests: each sets the controls that it needs.
+@pytest.fixture(scope="module")
+def attention(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    page = context.new_page()
+    opened(page, f"{origins['http']}book/attention.html", "dark")
+    page.wait_for_function(DRAWN_IN, arg="dark")  # from the first
+    yield page
+    page.close()
+
+
+def test_the_numbers_of_a_chart_follow_its_control(attention: Page) -> None:
     """Opened by a key, the table shows the softmax of 0, 3/√2, 0; with 64 under the root, that of 0, 3/8, 0."""
-    page.goto(f"{origins['http']}book/attention.html")
+    page = attention
     chart = chart_with(page, "The four steps of attention")
     assert chart.evaluate(TABLE) is None, "the table is made when it is asked for"
     chart.locator("+ .chart-data > summary").focus()
@@ -154,10 +164,8 @@ def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str
     assert rate == pytest.approx(1000 * 512**-0.5 * 100 * 4000**-1.5)
 
 
-def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, origins: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1280, "height": 900})
-    opened(page, f"{origins['http']}book/attention.html", "dark")
-    page.wait_for_function(DRAWN_IN, arg="dark")  # from the first
+def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(attention: Page) -> None:
+    page = attention
     unfolded(page)
     chart = chart_with(page, "The four steps of attention")
     page.get_by_label("Under the root of step 2:").focus()
@@ -207,9 +215,8 @@ AS_EXPECTED = f"""([title, expected]) => {{
 }}"""
 
 
-def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
+def test_attention_for_a_query_of_the_readers_own(attention: Page) -> None:
     title = "The four steps of attention"
-    opened(page, f"{origins['http']}book/attention.html")
     key = torch.tensor([[0.0, 1], [1, 0], [0, 0]])
     value = torch.tensor([[0.0, 4], [7, 0], [0, 0]])
     for first, second, root in ((2.0, 2.0, 2), (4.0, -3.5, 2), (-1.5, 0.5, 2), (4.0, -3.5, 64)):
@@ -221,5 +228,5 @@ def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str,
         expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
         settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root of step 2": root}
         for label, setting in settings.items():
-            page.evaluate(MOVE, [title, label, setting])
-        page.wait_for_function(AS_EXPECTED, arg=[title, "|".join(expected)], timeout=10_000)
+            attention.evaluate(MOVE, [title, label, setting])
+        attention.wait_for_function(AS_EXPECTED, arg=[title, "|".join(expected)], timeout=10_000)

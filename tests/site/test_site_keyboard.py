@@ -61,7 +61,7 @@ def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(page: Page, 
 
 def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    opened(page, f"{origins['http']}book/attention.html")
+    opened(page, f"{origins['http']}book/glossary.html")
     chapter = page.locator("#pst-primary-sidebar a, dialog a").filter(has_text="Masks").first
     assert not chapter.is_visible()
     page.locator("button.primary-toggle:visible").first.focus()
