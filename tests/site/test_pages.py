@@ -79,8 +79,6 @@ FRONT = (CHAPTERS[0], "search.html")
 # search and the first screen have tests from files of their own.
 FROM_A_SERVER = (*FRONT, "book/live.html", "book/notation.html")
 OF_EACH_KIND = (*FROM_A_SERVER, "book/attention.html", "book/api.html")
-
-
 FIRST_VISIT = 700_000  # bytes, gzipped: everything that a page needs from an empty cache
 NEXT_PAGE = 150_000  # its own HTML and pictures; the rest is in the cache by then
 PACKED = {".png", ".jpg", ".woff", ".woff2"}  # a server sends these as they are

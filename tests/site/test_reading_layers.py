@@ -6,7 +6,7 @@ The tests in a browser need `make book` and Chromium, as conftest.py says.
 from typing import Any
 
 import pytest
-from browser import choose, opened
+from browser import choose, opened, recorded
 from doctrees import document
 from docutils import nodes
 from playwright.sync_api import Page
@@ -134,8 +134,7 @@ def test_evidence_is_folded_code_on_a_phone_too_and_the_switch_opens_all_and_is_
 
 @pytest.mark.slow
 def test_where_the_browser_keeps_nothing_the_switch_works_on_the_page(page: Page, origins: dict[str, str]) -> None:
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(error.message))
+    faults = recorded(page, origins["http"])
     choose(page, "light")
     page.add_init_script(REFUSING)
     page.goto(origins["http"] + "book/parsing.html", wait_until="load")

@@ -118,30 +118,28 @@ def chart_with(page: Page, text: str) -> Locator:
 
 # One page for several tests: each sets the controls that it needs.
 @pytest.fixture(scope="module")
-def attention(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+def attention(context: BrowserContext, origins: dict[str, str]) -> Page:
     page = context.new_page()
     opened(page, f"{origins['http']}book/attention.html", "dark")
     page.wait_for_function(DRAWN_IN, arg="dark")  # from the first
-    yield page
-    page.close()
+    return page
 
 
 def test_the_numbers_of_a_chart_follow_its_control(attention: Page) -> None:
     """Opened by a key, the table shows the softmax of 0, 3/√2, 0; with 64 under the root, that of 0, 3/8, 0."""
-    page = attention
-    chart = chart_with(page, "The four steps of attention")
+    chart = chart_with(attention, "The four steps of attention")
     assert chart.evaluate(TABLE) is None, "the table is made when it is asked for"
     chart.locator("+ .chart-data > summary").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".chart-data table")
+    attention.keyboard.press("Enter")
+    attention.wait_for_selector(".chart-data table")
     table = chart.evaluate(TABLE)
     assert table["caption"] == "The four steps of attention (1 of 2), with the controls as they stand"
     assert set(table["scopes"]) == {"col", "row"}
     found = {word: float(weight) for word, *_, weight in table["rows"]}
     assert found == {"forty": 0.09669, "seven": 0.8066, "end": 0.09669}
-    page.get_by_label("Under the root of step 2:").focus()
-    page.keyboard.press("End")
-    page.wait_for_function("document.querySelectorAll('.chart-data td')[2].textContent === '0.2894'")
+    attention.get_by_label("Under the root of step 2:").focus()
+    attention.keyboard.press("End")
+    attention.wait_for_function("document.querySelectorAll('.chart-data td')[2].textContent === '0.2894'")
 
 
 def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str, str], tmp_path: Path) -> None:
@@ -165,16 +163,15 @@ def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str
 
 
 def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(attention: Page) -> None:
-    page = attention
-    unfolded(page)
-    chart = chart_with(page, "The four steps of attention")
-    page.get_by_label("Under the root of step 2:").focus()
-    page.keyboard.press("End")
+    unfolded(attention)
+    chart = chart_with(attention, "The four steps of attention")
+    attention.get_by_label("Under the root of step 2:").focus()
+    attention.keyboard.press("End")
     dark = chart.inner_html()
-    turned(page, "light", 390)
+    turned(attention, "light", 390)
     light = chart.inner_html()
     wide, room = chart.evaluate("chart => [chart.scrollWidth, chart.clientWidth]")
-    focused = page.evaluate("[document.activeElement.type, document.activeElement.value]")
+    focused = attention.evaluate("[document.activeElement.type, document.activeElement.value]")
     weights = [row[-1] for row in chart.evaluate(TABLE)["rows"]]
     assert light != dark
     assert focused == ["range", "64"]
