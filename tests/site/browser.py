@@ -30,7 +30,8 @@ TURN = """theme => {
   document.documentElement.dataset.theme = theme;
 }"""
 AXE = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")  # never served
-FINDINGS = """async selector => (await axe.run(selector ?? document, {resultTypes: ['violations'], preload: false}))
+FINDINGS = """async ([selector, rules]) => (await axe.run(selector ?? document,
+  {resultTypes: ['violations'], preload: false, ...(rules.length && {runOnly: rules})}))
   .violations.flatMap(({id, nodes}) => nodes.map(node => `${id}: ${node.target.join(' ')}: ${node.failureSummary}`))"""
 TRANSLATED = """() => {
   const text = document.querySelector('.live-translation').textContent;
@@ -162,11 +163,11 @@ def thinned(page: Page, part: str) -> None:
     )
 
 
-def axe_findings(page: Page, selector: str | None = None) -> list[str]:
-    """What axe finds on a page, or on a part of it."""
+def axe_findings(page: Page, selector: str | None = None, *rules: str) -> list[str]:
+    """What axe finds on a page, or on a part of it, by these rules or all."""
     if not page.evaluate("'axe' in globalThis"):
         page.evaluate(AXE)
-    return page.evaluate(FINDINGS, selector)
+    return page.evaluate(FINDINGS, [selector, rules])
 
 
 def rgb(colour: str) -> list[float]:

@@ -42,8 +42,12 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
             viewport={"width": 1280, "height": 900},
+            args=["--process-per-site"],  # a process for each page takes longer than the page
         )
         context.set_default_timeout(120_000)  # beside other work a page takes its time
+        [kept] = context.pages  # and with it the process of its site
+        kept.route("**", lambda route: route.fulfill(body=""))
+        kept.goto("http://127.0.0.1/")
         yield context
         context.close()
 

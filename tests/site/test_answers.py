@@ -23,14 +23,14 @@ ASKING = {page.name: page for page in PAGES if any(map(is_asked, exercises_of(pa
 # Pages of each kind: a whole number, a fraction, several fields, words, boxes and a choice; the others are like these.
 OF_EACH_KIND = {"masks", "first_steps", "layers", "attention_maps", "your_own_corpus", "common_mistakes"}
 FORM = "form.answer[data-question={}]"
-MASKS = FORM.format("ex-masks-predict")
+PARSING = FORM.format("ex-parsing-predict")
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new Error('no storage'); }})"
 
 
 # One page for many cases: its form takes any number of answers.
 @pytest.fixture(scope="module")
-def masks(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    with visited(context, origins["http"], "masks") as page:
+def parsing(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    with visited(context, origins["http"], "parsing") as page:
         yield page
 
 
@@ -82,23 +82,23 @@ def test_answers_stay_on_the_device_and_can_be_saved_and_cleared(
     page: Page, origins: dict[str, str], kind: str, tmp_path: Path
 ) -> None:
     faults = recorded(page, origins[kind])
-    page.goto(f"{origins[kind]}book/masks.html", wait_until="load")
+    page.goto(f"{origins[kind]}book/glossary.html")
     page.evaluate("localStorage.removeItem('book-answers')")
+    page.goto(f"{origins[kind]}book/parsing.html", wait_until="load")
+    assert remark(page.locator(PARSING), (24,), []).startswith("Right")
     page.reload(wait_until="load")
-    assert remark(page.locator(MASKS), (12,), []).startswith("Right")
-    page.reload(wait_until="load")
-    assert page.locator(MASKS).get_by_role("textbox").input_value() == "12"
-    page.locator(MASKS).get_by_role("link", name="All chapters").click()
+    assert page.locator(PARSING).get_by_role("textbox").input_value() == "24"
+    page.locator(PARSING).get_by_role("link", name="All chapters").click()
     page.wait_for_url("**/index.html#answers")
     box = page.locator("details.answers")
     total = sum(is_asked(exercise) for one in ASKING.values() for exercise in exercises_of(one))
     assert box.locator("summary").inner_text() == f"Questions answered: 1 of {total}"
-    assert box.locator("li", has_text="Masks").inner_text().endswith(": 1 of 1")
+    assert box.locator("li", has_text="Parsing").inner_text().endswith(": 1 of 1")
     with page.expect_download() as download:
         box.get_by_role("button", name="Save as a file").click()
     download.value.save_as(tmp_path / "answers.json")
     saved = json.loads((tmp_path / "answers.json").read_text("utf-8"))
-    assert saved["answers"] == {"ex-masks-predict": {"answer": ["12"], "right": True}}
+    assert saved["answers"] == {"ex-parsing-predict": {"answer": ["24"], "right": True}}
     page.once("dialog", lambda dialog: dialog.accept())
     box.get_by_role("button", name="Clear").click()
     assert box.locator("summary").inner_text() == f"Questions answered: 0 of {total}"
@@ -108,17 +108,17 @@ def test_answers_stay_on_the_device_and_can_be_saved_and_cleared(
 
 def test_a_browser_that_keeps_nothing_still_judges_and_says_so(page: Page, origins: dict[str, str]) -> None:
     page.add_init_script(NO_STORAGE)
-    page.goto(f"{origins['http']}book/masks.html", wait_until="load")
-    assert remark(page.locator(MASKS), (12,), []).startswith("Right")
+    page.goto(f"{origins['http']}book/parsing.html", wait_until="load")
+    assert remark(page.locator(PARSING), (24,), []).startswith("Right")
     assert "This browser does not keep them" in page.locator("form.answer:not(.ask) .answer-count").first.inner_text()
 
 
-def test_what_is_no_number_is_not_read(masks: Page) -> None:
+def test_what_is_no_number_is_not_read(parsing: Page) -> None:
     not_read = "“{}” is not read as a whole number."
     said = {written: not_read.format(written) for written in ("12.5", "1,2,3", "alert(1)", "2 *")}
     for written, begins in (said | {"": "There is no answer yet.", "12,000": "Not yet."}).items():
-        assert remark(masks.locator(MASKS), (written,), []).startswith(begins)
-        invalid = masks.locator(MASKS).get_by_role("textbox").get_attribute("aria-invalid")
+        assert remark(parsing.locator(PARSING), (written,), []).startswith(begins)
+        invalid = parsing.locator(PARSING).get_by_role("textbox").get_attribute("aria-invalid")
         assert invalid == ("false" if begins == "Not yet." else "true")
 
 
@@ -135,23 +135,23 @@ def test_a_form_is_filled_in_and_sent_with_keys_alone(page: Page, origins: dict[
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 390), pytest.param("dark", 1280, marks=pytest.mark.deep)])
-def test_axe_finds_nothing_in_an_answered_form(masks: Page, theme: str, width: int) -> None:
-    thinned(masks, "form.answer")
-    turned(masks, theme, width)
-    for answer in ("", "6", "12"):
-        assert remark(masks.locator(MASKS), (answer,), [])
-        assert axe_findings(masks, MASKS) == []
-    assert masks.evaluate("document.documentElement.scrollWidth") <= width
+def test_axe_finds_nothing_in_an_answered_form(parsing: Page, theme: str, width: int) -> None:
+    thinned(parsing, "form.answer")
+    turned(parsing, theme, width)
+    for answer in ("", "12", "24"):
+        assert remark(parsing.locator(PARSING), (answer,), [])
+        assert axe_findings(parsing, PARSING) == []
+    assert parsing.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_on_paper_the_question_stands_alone(masks: Page) -> None:
-    masks.evaluate("dispatchEvent(new Event('beforeprint'))")
-    masks.emulate_media(media="print")
-    assert masks.locator("form.answer:visible").count() == 0
-    assert masks.locator("#ex-masks-predict").is_visible()
-    assert masks.locator(".hint:visible").count() > 0
-    assert masks.locator(".solution:visible").count() == 0
-    masks.emulate_media(media="screen")
+def test_on_paper_the_question_stands_alone(parsing: Page) -> None:
+    parsing.evaluate("dispatchEvent(new Event('beforeprint'))")
+    parsing.emulate_media(media="print")
+    assert parsing.locator("form.answer:visible").count() == 0
+    assert parsing.locator("#ex-parsing-predict").is_visible()
+    assert parsing.locator(".hint:visible").count() > 0
+    assert parsing.locator(".solution:visible").count() == 0
+    parsing.emulate_media(media="screen")
 
 
 def test_the_answer_does_not_stand_in_plain_sight_and_the_script_is_small(site: Path) -> None:

@@ -33,6 +33,10 @@ FAULTS = """() => {
     return { ...edges, words: text.textContent, layer: text.closest('[class^=model-]') };
   };
   const words = [...svg.querySelectorAll('text')].map(inked);
+  const lines = [...svg.querySelectorAll('path, polygon, circle')].map(line => {
+    const points = Array.from({ length: line.getTotalLength() + 1 }, (_, at) => line.getPointAtLength(at));
+    return { around: line.getBBox(), half: line.getAttribute('stroke-width') / 2 || 0, points };
+  });
   const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
   words.forEach((a, i) => {
     if (a.left < 3 || a.right > width - 3 || a.top < 2 || a.bottom > height - 2) faults.push(`outside: ${a.words}`);
@@ -41,17 +45,11 @@ FAULTS = """() => {
     for (const b of words.slice(i + 1).filter(together)) {
       if (meet(a, b)) faults.push(`on each other: ${a.words} | ${b.words}`);
     }
-    for (const line of svg.querySelectorAll('path, polygon, circle')) {
-      const around = line.getBBox(), half = line.getAttribute('stroke-width') / 2 || 0;
+    for (const { around, half, points } of lines) {
       if (a.left > around.x + around.width + half || a.right < around.x - half) continue;
       if (a.top > around.y + around.height + half || a.bottom < around.y - half) continue;
-      for (let at = 0; at <= line.getTotalLength(); at += 1) {
-        const { x, y } = line.getPointAtLength(at);
-        if (meet(a, { left: x - half, right: x + half, top: y - half, bottom: y + half })) {
-          faults.push(`a line through: ${a.words}`);
-          break;
-        }
-      }
+      const on = ({ x, y }) => meet(a, { left: x - half, right: x + half, top: y - half, bottom: y + half });
+      if (points.some(on)) faults.push(`a line through: ${a.words}`);
     }
     for (const box of svg.querySelectorAll('rect[stroke]')) {
       const { x, y, width, height } = box.getBBox();

@@ -53,14 +53,14 @@ PAPER = """() => {
       .filter(element => getComputedStyle(element).overflowX !== 'visible').map(element => element.className),
   };
 }"""
-# What is there a hundred times over is looked at once: of a chart's table the first rows; of the words of a listing,
-# whose colours are all that could be wrong, the first of each kind.
+# What is there a hundred times over is looked at once: of a chart's table the first rows; of the words of a listing
+# or a signature, whose colours are all that could be wrong, one of each kind.
 THINNED = """() => {
   const seen = new Set();
-  for (const listing of document.querySelectorAll('pre')) {
-    for (const word of listing.querySelectorAll('span:not(.line, .tabular)')) {
+  for (const listing of document.querySelectorAll('pre, dt.sig')) {
+    for (const word of [...listing.querySelectorAll('span:not(.line, .tabular)')].reverse()) {  // those inside first
       if (word.children.length) continue;
-      const kind = `${listing.parentElement.className} ${word.className}`;
+      const kind = [listing.parentElement, word.parentElement, word].map(one => one.className).join();
       if (seen.has(kind)) word.replaceWith(word.textContent);
       seen.add(kind);
     }
@@ -71,6 +71,7 @@ THINNED = """() => {
 # 1.4.3 for text, 1.4.11 for marks.
 CONTRASTS = (ROOT / "tests" / "site" / "contrasts.js").read_text("utf-8")
 BLOCKS = (ROOT / "tests" / "site" / "widths.js").read_text("utf-8")
+OF_COLOURS = ("color-contrast", "link-in-text-block")  # the rules of axe that depend on the scheme
 LAPTOP, PHONE = 1280, 390
 SMALLEST_LETTERS = 11  # pixels, in a chart
 FRONT = (CHAPTERS[0], "search.html")
@@ -78,8 +79,6 @@ FRONT = (CHAPTERS[0], "search.html")
 # search and the first screen have tests from files of their own.
 FROM_A_SERVER = (*FRONT, "book/live.html", "book/notation.html")
 OF_EACH_KIND = (*FROM_A_SERVER, "book/attention.html", "book/api.html")
-
-
 FIRST_VISIT = 700_000  # bytes, gzipped: everything that a page needs from an empty cache
 NEXT_PAGE = 150_000  # its own HTML and pictures; the rest is in the cache by then
 PACKED = {".png", ".jpg", ".woff", ".woff2"}  # a server sends these as they are
@@ -126,7 +125,7 @@ def look(page: Page, origin: str, visit: Visit) -> None:
     # The colours of the bars around a page are those of every page.
     for theme, width in (("light", PHONE), ("dark", LAPTOP)) if visit.name in FRONT else ():
         turned(page, theme, width)
-        visit.axe[theme, width] = axe_findings(page)
+        visit.axe[theme, width] = axe_findings(page, None, *OF_COLOURS)
 
 
 def assert_whole(facts: dict[str, Any], theme: str, width: int) -> None:

@@ -6,7 +6,7 @@ The tests in a browser need `make book` and Chromium, as conftest.py says.
 from typing import Any
 
 import pytest
-from browser import choose, opened
+from browser import choose, opened, recorded
 from doctrees import document
 from docutils import nodes
 from playwright.sync_api import Page
@@ -21,6 +21,7 @@ REFUSING = """for (const name of ['getItem', 'setItem']) {
     return own.call(this, key, ...rest);
   };
 }"""
+PROOF = "test_scores_are_those_of_nltk"
 HEIGHT = "document.querySelector('article').getBoundingClientRect().height"
 
 
@@ -113,17 +114,17 @@ def test_evidence_is_folded_code_on_a_phone_too_and_the_switch_opens_all_and_is_
     page: Page, origins: dict[str, str], width: int
 ) -> None:
     page.set_viewport_size({"width": width, "height": 900})
-    opened(page, origins["http"] + "book/masks.html")
+    opened(page, origins["http"] + "book/parsing.html")
     evidence, code = closed(page, "evidence"), closed(page, "code")
     assert evidence[0] == evidence[1] >= 2
     assert code[1] >= 5
     assert code[0] == (code[1] if width < 480 else 0)
-    assert not page.get_by_text("test_more_padding_changes_nothing").is_visible()
+    assert not page.get_by_text(PROOF).is_visible()
     folded = page.evaluate(HEIGHT)
     page.get_by_label("Show code and checks").check()
     assert [closed(page, kind)[0] for kind in ("evidence", "code", "hide")] == [0, 0, 0]
     assert page.evaluate(HEIGHT) > folded
-    page.goto(origins["http"] + "book/learning_rate.html")
+    page.goto(origins["http"] + "book/live.html")
     assert page.get_by_label("Show code and checks").is_checked()
     assert [closed(page, kind)[0] for kind in ("evidence", "code", "hide")] == [0, 0, 0]
     page.get_by_label("Show code and checks").uncheck()
@@ -133,11 +134,10 @@ def test_evidence_is_folded_code_on_a_phone_too_and_the_switch_opens_all_and_is_
 
 @pytest.mark.slow
 def test_where_the_browser_keeps_nothing_the_switch_works_on_the_page(page: Page, origins: dict[str, str]) -> None:
-    faults: list[str] = []
-    page.on("pageerror", lambda error: faults.append(error.message))
+    faults = recorded(page, origins["http"])
     choose(page, "light")
     page.add_init_script(REFUSING)
-    page.goto(origins["http"] + "book/masks.html", wait_until="load")
+    page.goto(origins["http"] + "book/parsing.html", wait_until="load")
     page.get_by_label("Show code and checks").check()
     assert closed(page, "evidence")[0] == 0
     assert faults == []
@@ -145,18 +145,18 @@ def test_where_the_browser_keeps_nothing_the_switch_works_on_the_page(page: Page
 
 @pytest.mark.slow
 def test_a_link_into_a_fold_opens_it(page: Page, origins: dict[str, str]) -> None:
-    opened(page, origins["http"] + "book/masks.html#the-test")
+    opened(page, origins["http"] + "book/parsing.html#the-test")
     assert page.locator("#the-test").is_visible()
 
 
 @pytest.mark.slow
 def test_paper_shows_argument_code_and_evidence(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 390, "height": 900})
-    opened(page, origins["http"] + "book/masks.html")
+    opened(page, origins["http"] + "book/parsing.html")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     assert closed(page, "evidence")[0] == closed(page, "code")[0] == 0
-    assert page.get_by_text("test_more_padding_changes_nothing").is_visible()
+    assert page.get_by_text(PROOF).is_visible()
     assert not page.get_by_text("Show code and checks").is_visible()
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
@@ -165,7 +165,7 @@ def test_paper_shows_argument_code_and_evidence(page: Page, origins: dict[str, s
 
 @pytest.mark.slow
 def test_a_page_without_scripts_shows_them_too(silent: Page, origins: dict[str, str]) -> None:
-    silent.goto(origins["http"] + "book/masks.html")
-    assert silent.get_by_text("test_more_padding_changes_nothing").is_visible()
-    assert silent.get_by_text("largest difference").first.is_visible()
+    silent.goto(origins["http"] + "book/parsing.html")
+    assert silent.get_by_text(PROOF).is_visible()
+    assert silent.get_by_text("2 repairs:").is_visible()
     assert not silent.get_by_text("Show code and checks").is_visible()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 from browser import CHAPTERS, DRAWN_IN, ROOT, SITE, opened, recorded, turned, unfolded
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import BrowserContext, Locator, Page
 
 from transformer_lib import scaled_dot_product_attention
 
@@ -116,22 +116,30 @@ def chart_with(page: Page, text: str) -> Locator:
     return page.locator(".vega-chart").filter(has_text=text)
 
 
-def test_the_numbers_of_a_chart_follow_its_control(page: Page, origins: dict[str, str]) -> None:
+# One page for several tests: each sets the controls that it needs.
+@pytest.fixture(scope="module")
+def attention(context: BrowserContext, origins: dict[str, str]) -> Page:
+    page = context.new_page()
+    opened(page, f"{origins['http']}book/attention.html", "dark")
+    page.wait_for_function(DRAWN_IN, arg="dark")  # from the first
+    return page
+
+
+def test_the_numbers_of_a_chart_follow_its_control(attention: Page) -> None:
     """Opened by a key, the table shows the softmax of 0, 3/√2, 0; with 64 under the root, that of 0, 3/8, 0."""
-    page.goto(f"{origins['http']}book/attention.html")
-    chart = chart_with(page, "The four steps of attention")
+    chart = chart_with(attention, "The four steps of attention")
     assert chart.evaluate(TABLE) is None, "the table is made when it is asked for"
     chart.locator("+ .chart-data > summary").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".chart-data table")
+    attention.keyboard.press("Enter")
+    attention.wait_for_selector(".chart-data table")
     table = chart.evaluate(TABLE)
     assert table["caption"] == "The four steps of attention (1 of 2), with the controls as they stand"
     assert set(table["scopes"]) == {"col", "row"}
     found = {word: float(weight) for word, *_, weight in table["rows"]}
     assert found == {"forty": 0.09669, "seven": 0.8066, "end": 0.09669}
-    page.get_by_label("Under the root of step 2:").focus()
-    page.keyboard.press("End")
-    page.wait_for_function("document.querySelectorAll('.chart-data td')[2].textContent === '0.2894'")
+    attention.get_by_label("Under the root of step 2:").focus()
+    attention.keyboard.press("End")
+    attention.wait_for_function("document.querySelectorAll('.chart-data td')[2].textContent === '0.2894'")
 
 
 def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str, str], tmp_path: Path) -> None:
@@ -154,19 +162,16 @@ def test_a_long_table_is_cut_and_its_file_is_whole(page: Page, origins: dict[str
     assert rate == pytest.approx(1000 * 512**-0.5 * 100 * 4000**-1.5)
 
 
-def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(page: Page, origins: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1280, "height": 900})
-    opened(page, f"{origins['http']}book/attention.html", "dark")
-    page.wait_for_function(DRAWN_IN, arg="dark")  # from the first
-    unfolded(page)
-    chart = chart_with(page, "The four steps of attention")
-    page.get_by_label("Under the root of step 2:").focus()
-    page.keyboard.press("End")
+def test_a_change_of_theme_or_width_keeps_what_the_reader_chose(attention: Page) -> None:
+    unfolded(attention)
+    chart = chart_with(attention, "The four steps of attention")
+    attention.get_by_label("Under the root of step 2:").focus()
+    attention.keyboard.press("End")
     dark = chart.inner_html()
-    turned(page, "light", 390)
+    turned(attention, "light", 390)
     light = chart.inner_html()
     wide, room = chart.evaluate("chart => [chart.scrollWidth, chart.clientWidth]")
-    focused = page.evaluate("[document.activeElement.type, document.activeElement.value]")
+    focused = attention.evaluate("[document.activeElement.type, document.activeElement.value]")
     weights = [row[-1] for row in chart.evaluate(TABLE)["rows"]]
     assert light != dark
     assert focused == ["range", "64"]
@@ -207,9 +212,8 @@ AS_EXPECTED = f"""([title, expected]) => {{
 }}"""
 
 
-def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str, str]) -> None:
+def test_attention_for_a_query_of_the_readers_own(attention: Page) -> None:
     title = "The four steps of attention"
-    opened(page, f"{origins['http']}book/attention.html")
     key = torch.tensor([[0.0, 1], [1, 0], [0, 0]])
     value = torch.tensor([[0.0, 4], [7, 0], [0, 0]])
     for first, second, root in ((2.0, 2.0, 2), (4.0, -3.5, 2), (-1.5, 0.5, 2), (4.0, -3.5, 64)):
@@ -221,5 +225,5 @@ def test_attention_for_a_query_of_the_readers_own(page: Page, origins: dict[str,
         expected += [f"{weight:.2f}" for weight in weights[0]] + [f"{number:.1f}" for number in output[0]]
         settings = {"Query, asks for ones": first, "Query, asks for tens": second, "Under the root of step 2": root}
         for label, setting in settings.items():
-            page.evaluate(MOVE, [title, label, setting])
-        page.wait_for_function(AS_EXPECTED, arg=[title, "|".join(expected)], timeout=10_000)
+            attention.evaluate(MOVE, [title, label, setting])
+        attention.wait_for_function(AS_EXPECTED, arg=[title, "|".join(expected)], timeout=10_000)

@@ -43,7 +43,6 @@ def walk(page: Page, limit: int = 400) -> list[dict[str, Any]]:
 
 
 def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(page: Page, origins: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1280, "height": 900})
     page.goto(f"{origins['http']}book/attention.html")
     page.wait_for_selector(".vega-chart[data-drawn] + .chart-data")
     stops = walk(page)
@@ -61,7 +60,7 @@ def test_the_tab_key_walks_a_page_in_order_and_reaches_its_controls(page: Page, 
 
 def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(page: Page, origins: dict[str, str]) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    opened(page, f"{origins['http']}book/attention.html")
+    opened(page, f"{origins['http']}book/glossary.html")
     chapter = page.locator("#pst-primary-sidebar a, dialog a").filter(has_text="Masks").first
     assert not chapter.is_visible()
     page.locator("button.primary-toggle:visible").first.focus()
@@ -74,7 +73,6 @@ def test_the_bar_of_chapters_opens_and_closes_by_keys_on_a_phone(page: Page, ori
 
 
 def test_search_opens_with_its_keys_and_closes_with_escape(page: Page, origins: dict[str, str]) -> None:
-    page.set_viewport_size({"width": 1280, "height": 900})
     opened(page, f"{origins['http']}book/glossary.html")
     page.keyboard.press("Control+k")
     page.wait_for_function("document.activeElement.type === 'search'", timeout=3000)
