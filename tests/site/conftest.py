@@ -42,6 +42,8 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
             viewport={"width": 1280, "height": 900},
+            # The runtime of the models is compiled quickly, and not anew for speed: a test computes little.
+            args=["--js-flags=--wasm-tiering-budget=1800000000"],
         )
         context.set_default_timeout(120_000)  # beside other work a page takes its time
         yield context
@@ -55,11 +57,13 @@ def page(context: BrowserContext) -> Iterator[Page]:
     page.close()
 
 
-@pytest.fixture
-def silent(context: BrowserContext, page: Page) -> Page:
+@pytest.fixture(scope="module")
+def silent(context: BrowserContext) -> Iterator[Page]:
     """A page that runs no scripts."""
+    page = context.new_page()
     context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
-    return page
+    yield page
+    page.close()
 
 
 @pytest.fixture
