@@ -17,6 +17,7 @@ from browser import (
     SITE,
     TRANSITIONS,
     TRANSLATED,
+    alone,
     assert_map_shows,
     axe_findings,
     load_translator,
@@ -71,6 +72,7 @@ PLAIN = """({ tokens, text, attention }) => ({
 def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page with number words loaded in it, and all models at hand as `translators`."""
     with visited(context, origins["http"], "live") as page:
+        alone(page, "#live-translator")
         page.evaluate(KEPT)
         page.focus("[name=live-name]:checked")
         page.keyboard.press("Tab")
