@@ -45,6 +45,10 @@ ON_SCREEN = """selector => {
   return top >= 0 && left >= 0 && bottom <= innerHeight && right <= innerWidth && bottom > top;
 }"""
 WRITTEN = "text => document.querySelector('.first-written').textContent === text"
+BAR_AFTER_CLICK = """button => {
+  button.click();
+  return document.querySelector('.first-numbers .live-loading').checkVisibility();
+}"""
 READ = "text => { try { return LiveTranslator.readNumber(text); } catch (error) { return error.message; } }"
 MOST = 400_000  # bytes on the wire, before anything is typed
 
@@ -78,8 +82,7 @@ def typed(page: Page, text: str) -> None:
 
 def fetched(page: Page) -> None:
     """Press for the model that computes four hundred and forty-seven."""
-    page.click(".first-fetch")
-    page.wait_for_selector(".first-numbers .live-loading:visible")
+    assert page.eval_on_selector(".first-fetch", BAR_AFTER_CLICK)
     says(page, "vier hundert sieben und vierzig")
     assert page.locator(".first-rows li").count() == 6
 
