@@ -154,13 +154,19 @@ def assert_map_shows(page: Page, weights: Tensor) -> None:
     assert tensor(cells).view(weights.shape).sub(100 * weights).abs().max() <= 0.51
 
 
-def thinned(page: Page, part: str) -> None:
+def thinned(page: Page, part: str, large: str = "pre, math") -> None:
     """Take away what is large beside a part of the page: axe reads the whole page before it looks at a part."""
     page.evaluate(
-        """part => [...document.querySelectorAll('pre, math')]
-          .filter(one => !one.closest(part)).forEach(one => one.remove())""",
-        part,
+        """([part, large]) => [...document.querySelectorAll(large)]
+          .filter(one => !one.closest(part) && !one.querySelector(part)).forEach(one => one.remove())""",
+        [part, large],
     )
+
+
+def alone(page: Page, part: str) -> None:
+    """Leave a part of the page under its headings: the browser lays the whole page out anew when the part changes."""
+    page.wait_for_function(SETTLED)  # no chart is being drawn
+    thinned(page, part, "section > :not(section, h1, h2, h3, h4)")
 
 
 def axe_findings(page: Page, selector: str | None = None, *rules: str) -> list[str]:

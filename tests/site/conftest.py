@@ -42,7 +42,9 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext
             tmp_path_factory.mktemp("profile"),
             executable_path=path,
             viewport={"width": 1280, "height": 900},
-            args=["--process-per-site"],  # a process for each page takes longer than the page
+            # A process for each page takes longer than the page. And the runtime of the models is compiled quickly, and
+            # not anew for speed: a test computes little.
+            args=["--process-per-site", "--js-flags=--wasm-tiering-budget=1800000000"],
         )
         context.set_default_timeout(120_000)  # beside other work a page takes its time
         [kept] = context.pages  # and with it the process of its site
@@ -59,11 +61,13 @@ def page(context: BrowserContext) -> Iterator[Page]:
     page.close()
 
 
-@pytest.fixture
-def silent(context: BrowserContext, page: Page) -> Page:
+@pytest.fixture(scope="module")
+def silent(context: BrowserContext) -> Iterator[Page]:
     """A page that runs no scripts."""
+    page = context.new_page()
     context.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
-    return page
+    yield page
+    page.close()
 
 
 @pytest.fixture

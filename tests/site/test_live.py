@@ -7,6 +7,7 @@ and from a file.
 import gzip
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from browser import (
     SITE,
     TRANSITIONS,
     TRANSLATED,
+    alone,
     assert_map_shows,
     axe_findings,
     load_translator,
@@ -34,7 +36,13 @@ pytestmark = pytest.mark.slow
 
 RESULTS = ROOT / "experiments" / "results"
 NAMES = ("number_words_en_de", "tatoeba_de_en", "tatoeba_en_de", "parser_en_en")
-STATIC = "document.getElementById('live-translator').dataset.static"
+LOAD = "LiveTranslator.loadTranslator(document.getElementById('live-translator').dataset.static, name);"
+# Each translator is made once, for the page and for the tests.
+KEPT = """() => {
+  globalThis.translators = {};
+  const load = LiveTranslator.loadTranslator;
+  LiveTranslator.loadTranslator = async (folder, name) => translators[name] ??= await load(folder, name);
+}"""
 ODD = [
     "",
     " ",
@@ -60,24 +68,31 @@ PLAIN = """({ tokens, text, attention }) => ({
 })"""
 
 
-@pytest.fixture
-def page(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    """The page as a server gives it."""
-    with visited(context, origins["http"], "live") as page:
-        yield page
-
-
 @pytest.fixture(scope="module")
 def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The page with number words loaded in it, and all models at hand as `translators`."""
     with visited(context, origins["http"], "live") as page:
-        load_translator(page)
-        page.evaluate(
-            f"async names => {{ globalThis.translators = {{}}; for (const name of names) "
-            f"translators[name] = await LiveTranslator.loadTranslator({STATIC}, name); }}",
-            list(NAMES),
-        )
+        alone(page, "#live-translator")
+        page.evaluate(KEPT)
+        page.focus("[name=live-name]:checked")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")  # Load
+        page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
+        assert page.evaluate("document.activeElement.id") == "live-text"
+        for size in (4, 1):  # nothing is translated yet: nothing happens
+            page.check(f"[name=live-search][value='{size}']")
+            assert page.locator(".live-result").is_hidden()
+        page.evaluate(f"async names => {{ for (const name of names) await {LOAD} }}", list(NAMES))
         yield page
+
+
+@contextmanager
+def chosen(page: Page, name: str) -> Iterator[None]:
+    """Another translator, and then number words again, as the other tests need them."""
+    page.check(f"[name=live-name][value={name}]")
+    load_translator(page)
+    yield
+    page.check(f"[name=live-name][value={NAMES[0]}]")
 
 
 def turn(page: Page, switches: Switches) -> None:
@@ -107,28 +122,24 @@ def test_the_page_says_how_much_each_model_will_be(loaded: Page) -> None:
         assert f"({size / 1e6:.1f} MB)" in shown
 
 
-def test_it_works_by_keyboard(page: Page) -> None:
-    page.focus("[name=live-name]:checked")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")  # Load
-    page.wait_for_selector(".live-text:not([hidden])", timeout=60_000)
-    assert page.evaluate("document.activeElement.id") == "live-text"
-    page.keyboard.press("ControlOrMeta+a")
-    page.keyboard.type("21")
-    page.keyboard.press("Enter")
-    page.wait_for_function(TRANSLATED)
-    assert page.inner_text(".live-source").replace("\n", "").replace(" ", "") == "twentyone<eos>"
-    assert page.inner_text(".live-translation") == "ein und zwanzig"
-    assert page.locator(".live-steps tbody tr").count() == 4
-    assert page.get_attribute(".live-translation", "aria-live") == "polite"
+def test_it_works_by_keyboard(loaded: Page) -> None:
+    loaded.focus("#live-text")
+    loaded.keyboard.press("ControlOrMeta+a")
+    loaded.keyboard.type("21")
+    loaded.keyboard.press("Enter")
+    loaded.wait_for_function(TRANSLATED)
+    assert loaded.inner_text(".live-source").replace("\n", "").replace(" ", "") == "twentyone<eos>"
+    assert loaded.inner_text(".live-translation") == "ein und zwanzig"
+    assert loaded.locator(".live-steps tbody tr").count() == 4
+    assert loaded.get_attribute(".live-translation", "aria-live") == "polite"
 
-    before = page.inner_text(".live-chosen")
-    page.focus("[name=live-head]:checked")
-    page.keyboard.press("ArrowRight")
-    after = page.inner_text(".live-chosen")
+    before = loaded.inner_text(".live-chosen")
+    loaded.focus("[name=live-head]:checked")
+    loaded.keyboard.press("ArrowRight")
+    after = loaded.inner_text(".live-chosen")
     assert (before, after) == tuple(f"Decoder, cross-attention, layer 2, head {number}" for number in (2, 3))
-    assert after in page.inner_text(".live-large caption")
-    rows = page.eval_on_selector_all(".live-most tbody th", "cells => cells.map(cell => cell.textContent)")
+    assert after in loaded.inner_text(".live-large caption")
+    rows = loaded.eval_on_selector_all(".live-most tbody th", "cells => cells.map(cell => cell.textContent)")
     assert rows == ["<bos> → ein", "ein → und", "und → zwanzig", "zwanzig → <eos>"]
 
     # What stands in every cell of the chosen head, by the library.
@@ -136,10 +147,10 @@ def test_it_works_by_keyboard(page: Page) -> None:
     source = torch.tensor([[*translator.source_tokenizer.encode("twenty one"), 2]])
     tokens = greedy_decode(translator.model, source)[0].tolist()
     weights = hypothesis_attention(translator.model, source, tokens)["decoder.1.cross"][0, 2]
-    assert_map_shows(page, weights)
-    most = page.eval_on_selector_all(".live-most tbody tr", "rows => rows.map(row => row.children[1].textContent)")
+    assert_map_shows(loaded, weights)
+    most = loaded.eval_on_selector_all(".live-most tbody tr", "rows => rows.map(row => row.children[1].textContent)")
     assert most == [["twenty", "one", "<eos>"][i] for i in weights.argmax(dim=-1).tolist()]
-    sizes = page.eval_on_selector_all(".live-maps canvas", "maps => maps.map(map => [map.height, map.width])")
+    sizes = loaded.eval_on_selector_all(".live-maps canvas", "maps => maps.map(map => [map.height, map.width])")
     assert sizes == [[3, 3]] * 8 + [[4, 4]] * 8 + [[4, 3]] * 8
 
 
@@ -238,28 +249,28 @@ def test_numbers_are_spelled_as_the_library_spells_them(loaded: Page) -> None:
     assert found == list(spelled.values())
 
 
-def test_another_search_translates_anew(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.check("[name=live-name][value=tatoeba_de_en]")
-    load_translator(page)
+def test_another_search_translates_anew(loaded: Page) -> None:
     sentence = "Dieses Buch ist so leicht, dass sogar ein Kind es lesen kann."
     german = Translator.load("tatoeba_de_en")
     one, four = (german.translate([sentence], beam_size=size)[0] for size in (1, 4))
     assert one != four
-    page.check("[name=live-search][value='4']")  # nothing is translated yet: nothing happens
-    assert page.locator(".live-result").is_hidden()
-    page.check("[name=live-search][value='1']")
-    assert translated(page, sentence) == one
-    top, bottom = (page.locator(name).bounding_box() or {} for name in ("#live-text", ".live-translation"))
-    assert bottom["y"] + bottom["height"] - top["y"] < 400  # what an open keyboard leaves of a phone
-    for size, wanted in ((4, four), (1, one)):
-        page.check(f"[name=live-search][value='{size}']")
-        page.wait_for_function(
-            "wanted => document.querySelector('.live-translation').textContent === wanted", arg=wanted
-        )
-        way = page.locator(".live-steps :is(mark, [aria-pressed=true] b)").all_inner_texts()
-        assert "".join(way).removesuffix("<eos>").replace("▁", " ").strip() == wanted
-        assert page.evaluate("document.querySelector('.live-steps').getBoundingClientRect().right") <= 390
+    loaded.set_viewport_size({"width": 390, "height": 844})
+    with chosen(loaded, NAMES[1]):
+        loaded.check("[name=live-search][value='4']")  # no text of this language is translated yet: nothing happens
+        assert loaded.locator(".live-result").is_hidden()
+        loaded.check("[name=live-search][value='1']")
+        assert translated(loaded, sentence) == one
+        top, bottom = (loaded.locator(name).bounding_box() or {} for name in ("#live-text", ".live-translation"))
+        assert bottom["y"] + bottom["height"] - top["y"] < 400  # what an open keyboard leaves of a phone
+        for size, wanted in ((4, four), (1, one)):
+            loaded.check(f"[name=live-search][value='{size}']")
+            loaded.wait_for_function(
+                "wanted => document.querySelector('.live-translation').textContent === wanted", arg=wanted
+            )
+            way = loaded.locator(".live-steps :is(mark, [aria-pressed=true] b)").all_inner_texts()
+            assert "".join(way).removesuffix("<eos>").replace("▁", " ").strip() == wanted
+            assert loaded.evaluate("document.querySelector('.live-steps').getBoundingClientRect().right") <= 390
+    loaded.set_viewport_size({"width": 1280, "height": 900})
 
 
 def assert_equal_weights(found: dict[str, list[Any]], expected: dict[str, torch.Tensor]) -> None:
@@ -296,23 +307,22 @@ def test_translations_and_their_weights_are_the_librarys(loaded: Page, name: str
             assert_equal_weights(page["attention"], hypothesis_attention(translator.model, source, page["tokens"]))
 
 
-def test_the_tree_that_the_parser_writes_is_drawn(page: Page) -> None:
+def test_the_tree_that_the_parser_writes_is_drawn(loaded: Page) -> None:
     as_tokens = """() => {
         const inside = box => box.matches('span') ? ['XX']
             : [`(${box.children[0].textContent}`, ...[...box.children[1].children].flatMap(inside),
                `)${box.children[0].textContent}`];
         return inside(document.querySelector('.live-tree > .live-constituent')).join(' ');
     }"""
-    page.check("[value=parser_en_en]")
-    load_translator(page)
-    for sentence in ("the girl saw the king with a telescope", "the girl saw the king with a beard"):
-        page.fill("#live-text", sentence)
-        page.click(".live-next")
-        page.wait_for_selector(".live-tree .live-open b >> text=S")
-        translation = translated(page)
-        assert page.evaluate(as_tokens) == translation
-        assert page.locator(".live-tree span").all_inner_texts() == sentence.split()
-        assert page.locator(".live-open").count() == 0
+    with chosen(loaded, NAMES[3]):
+        for sentence in ("the girl saw the king with a telescope", "the girl saw the king with a beard"):
+            loaded.fill("#live-text", sentence)
+            loaded.click(".live-next")
+            loaded.wait_for_selector(".live-tree .live-open b >> text=S")
+            translation = translated(loaded)
+            assert loaded.evaluate(as_tokens) == translation
+            assert loaded.locator(".live-tree span").all_inner_texts() == sentence.split()
+            assert loaded.locator(".live-open").count() == 0
 
 
 def test_translation_maps_and_figure_follow_the_switches(loaded: Page) -> None:

@@ -1,15 +1,32 @@
 """Search: its order, its passages, what it loads. Needs what conftest.py says."""
 
 import re
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 from browser import choose, opened, recorded
-from playwright.sync_api import Page
+from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
 
+SHOWN = "[...document.querySelectorAll('p.context')].every(text => text.querySelector('.highlighted'))"
+LOADED = "performance.getEntriesByType('resource').map(entry => entry.name)"
 DONE = "/found/.test(document.querySelector('#search-results').textContent)"
+
+
+@pytest.fixture(scope="module")
+def tab(context: BrowserContext) -> Iterator[Page]:
+    page = context.new_page()
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def page(tab: Page) -> Page:
+    """The same for all: each test opens in it what it needs."""
+    tab.set_viewport_size({"width": 1280, "height": 900})
+    return tab
 
 
 def found(page: Page, origin: str, query: str) -> list[str]:
@@ -59,8 +76,6 @@ def test_a_word_finds_its_chapter_first_and_shows_the_words_without_loading_what
     page: Page, origins: dict[str, str], query: str
 ) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    loaded: list[str] = []
-    page.on("request", lambda request: loaded.append(request.url))
     files = found(page, origins["http"], query)
     chapters = [name for name in files if not name.startswith("api")]
     first, then = FOUND[query]
@@ -72,10 +87,10 @@ def test_a_word_finds_its_chapter_first_and_shows_the_words_without_loading_what
     assert not any(re.search(r"(?:^|\. )(.+) > \1$", title) for title in titles)
     passages = page.locator("#search-results p.context")
     passages.first.locator(".highlighted").first.wait_for()  # what is seen is asked for at once
-    assert 1 <= len([url for url in loaded if "/_static/search/" in url]) <= 8
-    for place in passages.all():
-        place.scroll_into_view_if_needed()
-        place.locator(".highlighted").first.wait_for()
+    assert 1 <= len([url for url in page.evaluate(LOADED) if "/_static/search/" in url]) <= 8
+    page.set_viewport_size({"width": 390, "height": 9000})  # all of them
+    page.wait_for_function(SHOWN)
+    loaded = page.evaluate(LOADED)
     assert not any(url.startswith(origins["http"] + "book/") for url in loaded), "a whole page"
     shown = passages.all_inner_texts()
     assert all(0 < len(text) <= 260 for text in shown)

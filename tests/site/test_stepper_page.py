@@ -5,12 +5,11 @@ Needs what conftest.py says. What the trace holds is the matter of test_forward_
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
 import pytest
-from browser import SITE, axe_findings, thinned, turned, visited
+from browser import SITE, alone, axe_findings, turned, visited
 from playwright.sync_api import BrowserContext, Page
 
 pytestmark = pytest.mark.slow
@@ -27,19 +26,15 @@ def trace(site: object) -> dict[str, Any]:
     return json.loads(SCRIPT.read_text("utf-8").partition(",")[2].rstrip(");\n"))
 
 
-@contextmanager
-def stepper(context: BrowserContext, origin: str) -> Iterator[Page]:
-    """The chapter, with the stepper begun by keyboard."""
-    with visited(context, origin, "encoder_decoder") as page:
+@pytest.fixture(scope="module")
+def begun(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
+    """The chapter from a file, with the stepper begun by keyboard. From a server test_live_places.py loads it."""
+    with visited(context, origins["file"], "encoder_decoder") as page:
         page.focus("#live-stepper .live-load button")
         page.keyboard.press("Enter")
         page.wait_for_selector("#live-stepper .live-bench:not([hidden])")
-        yield page
-
-
-@pytest.fixture(scope="module")
-def begun(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
-    with stepper(context, origins["http"]) as page:
+        assert page.evaluate("document.activeElement.className").endswith("step-forward")
+        alone(page, "#live-stepper")
         yield page
 
 
@@ -55,27 +50,27 @@ def shape_of(trace: dict[str, Any], value: list[Any]) -> str:
     return f"{'returned' if value[0] == 'return' else value[0]} ({', '.join(named)})"
 
 
-def test_arrow_keys_go_through_every_step_and_back_from_a_file_too(
-    context: BrowserContext, origins: dict[str, str], trace: dict[str, Any]
-) -> None:
-    with stepper(context, origins["file"]) as page:
-        assert page.evaluate("document.activeElement.className").endswith("step-forward")
-        page.keyboard.press("ArrowLeft")
-        here = list[str]()
-        for number, step in enumerate(trace["steps"]):
-            shape = shape_of(trace, step["values"][0]) if step["values"] else "No tensor is handed over."
-            lines = list(range(step["lines"][0], step["lines"][1] + 1))
-            *shown, part = page.evaluate(f"[{STEP}, {MARKED}, document.querySelector('.step-shape').innerText, {HERE}]")
-            assert shown == [number, lines, shape]
-            here += part
-            page.keyboard.press("ArrowRight")
-        sublayers = ["self-attention", "feed-forward", "masked self-attention", "cross-attention", "feed-forward"]
-        assert [part for part, _ in groupby(here) if part in sublayers] == sublayers
-        assert page.get_attribute(".step-place", "aria-label") == "You are here: decoder, linear"
-        assert page.evaluate(STEP) == len(trace["steps"]) - 1
-        assert page.inner_text("#live-stepper .step-stack").endswith("TokenEmbedding.logits in embedding")
-        page.keyboard.press("ArrowLeft")
-        assert page.evaluate(STEP) == len(trace["steps"]) - 2
+def test_arrow_keys_go_through_every_step_and_back(begun: Page, trace: dict[str, Any]) -> None:
+    go(begun, 0)
+    begun.focus(".step-forward")
+    begun.set_viewport_size({"width": 390, "height": 300})
+    begun.keyboard.press("ArrowLeft")
+    here = list[str]()
+    for number, step in enumerate(trace["steps"]):
+        shape = shape_of(trace, step["values"][0]) if step["values"] else "No tensor is handed over."
+        lines = list(range(step["lines"][0], step["lines"][1] + 1))
+        *shown, part = begun.evaluate(f"[{STEP}, {MARKED}, document.querySelector('.step-shape').innerText, {HERE}]")
+        assert shown == [number, lines, shape]
+        here += part
+        begun.keyboard.press("ArrowRight")
+    sublayers = ["self-attention", "feed-forward", "masked self-attention", "cross-attention", "feed-forward"]
+    assert [part for part, _ in groupby(here) if part in sublayers] == sublayers
+    assert begun.get_attribute(".step-place", "aria-label") == "You are here: decoder, linear"
+    assert begun.evaluate(STEP) == len(trace["steps"]) - 1
+    assert begun.inner_text("#live-stepper .step-stack").endswith("TokenEmbedding.logits in embedding")
+    begun.keyboard.press("ArrowLeft")
+    assert begun.evaluate(STEP) == len(trace["steps"]) - 2
+    begun.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_each_breakpoint_goes_to_every_call_that_meets_its_id_and_round_again(
@@ -193,7 +188,6 @@ def test_a_call_with_several_values_shows_the_chosen_one(begun: Page, trace: dic
 @pytest.mark.parametrize(("theme", "width"), [("light", 390), pytest.param("dark", 1280, marks=pytest.mark.deep)])
 def test_axe_finds_nothing_and_nothing_overflows(begun: Page, trace: dict[str, Any], theme: str, width: int) -> None:
     turned(begun, theme, width)
-    thinned(begun, "#live-stepper")
     begun.evaluate("document.querySelector('.step-numbers').open = true")
     axes = {len(trace["tensors"][step["values"][0][1]]["shape"]) if step["values"] else 0: number
             for number, step in enumerate(trace["steps"])}  # fmt: skip

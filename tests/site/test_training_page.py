@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from browser import LAID_OUT, TRANSITIONS, axe_findings, thinned, visited
+from browser import LAID_OUT, TRANSITIONS, alone, axe_findings, visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib import Transformer
@@ -45,6 +45,7 @@ def paused(page: Page) -> int:
 def loaded(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The chapter on training, with a training of the test's own at hand as `mine`."""
     with visited(context, origins["http"], "training") as page:
+        alone(page, "#live-training")
         page.evaluate(f"async () => {{ globalThis.mine = await LiveTranslator.loadTraining({STATIC}); }}")
         yield page
 
@@ -155,6 +156,7 @@ MAPS = "[...document.querySelectorAll('.live-cross table')].map((map) => Math.ro
 def front(context: BrowserContext, origins: dict[str, str]) -> Iterator[Page]:
     """The first page, training."""
     with visited(context, origins["http"], "index") as page:
+        alone(page, "#live-training")
         begun(page)
         yield page
 
@@ -171,18 +173,19 @@ def at_each_width(page: Page, place: str) -> list[Any]:
 
 
 def test_on_the_first_pages_words_are_plain_and_nothing_moves(front: Page) -> None:
-    places, maps = at_each_width(front, PLACES), at_each_width(front, MAPS)
+    places, maps = zip(*at_each_width(front, f"[({PLACES})(), {MAPS}]"), strict=True)
     front.wait_for_function("/after 250 steps/.test(document.querySelector('.live-status').textContent)")
-    assert at_each_width(front, PLACES) == places
+    later = zip(*at_each_width(front, f"[({PLACES})(), {MAPS}]"), strict=True)
+    assert next(later) == places
     assert [len(two) for two in maps] == [2, 2]
-    assert at_each_width(front, MAPS) == [pytest.approx(two, abs=4) for two in maps]
+    assert next(later) == tuple(pytest.approx(two, abs=4) for two in maps)
     words = front.inner_text("#live-training")
     assert "Head 2" in words
     assert [word for word in ("seed", "nats", "rate", "<", "Head 0") if word in words.split("Maps for")[0]] == []
     assert "<" not in words
     front.click(".live-again")
     front.wait_for_function(f"{STEP} === 0")
-    assert at_each_width(front, PLACES) == places
+    assert tuple(at_each_width(front, PLACES)) == places
 
 
 def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(front: Page) -> None:
@@ -201,6 +204,7 @@ def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(front: Page) -> None:
     assert front.evaluate(STEP) == stopped_at
     front.evaluate(turn, False)
     front.wait_for_function(f"{STEP} > {stopped_at}")
+    paused(front)
 
 
 @pytest.mark.parametrize(
@@ -239,5 +243,4 @@ def test_a_defect_trains_beside_the_healthy_model(context: BrowserContext, origi
 
 
 def test_axe_finds_nothing(bench: Page) -> None:
-    thinned(bench, "#live-training")
     assert axe_findings(bench, "#live-training") == []

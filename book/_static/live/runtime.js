@@ -61,8 +61,10 @@ globalThis.LiveTranslator ??= {};
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
-  const unpacked = (base64) =>
-    gunzipped(new Blob([Uint8Array.from(atob(base64), (character) => character.charCodeAt(0))]));
+  function unpacked(base64) {
+    const letters = atob(base64);
+    return gunzipped(new Blob([new Uint8Array(letters.length).map((_, i) => letters.charCodeAt(i))]));
+  }
 
   const blobAddress = (content, type) => URL.createObjectURL(new Blob([content], { type }));
 
