@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import ROOT, axe_findings, recorded, thinned, turned, visited
+from browser import ROOT, alone, axe_findings, recorded, thinned, turned, visited
 from playwright.sync_api import BrowserContext, Locator, Page
 
 from workshop.course.exercises import exercises_of
@@ -68,6 +68,7 @@ def test_a_question_accepts_its_solution_and_names_its_typical_mistakes(
     questions = checks(name)
     with visited(context, origins["http"], name) as page:
         assert page.locator("form.answer:not(.ask):visible").count() == len(questions)
+        alone(page, "form.answer")
         for label, check in questions:
             form = page.locator(FORM.format(label))
             for answer in (*check.wrong, check.solution):
