@@ -210,13 +210,14 @@ def test_feedback_teaches_and_keeps_the_hidden_checks(visited: Visit) -> None:
 def test_axe_finds_nothing_in_feedback(visited: Visit, browser: Browser) -> None:
     out, _ = visited
     axe = (ROOT / "tests" / "site" / "vendor" / "axe.min.js").read_text("utf-8")
+    page = browser.new_page()
     for name, width in (("untouched", 390), ("stripped", 1280), ("flood", 390)):
-        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.set_viewport_size({"width": width, "height": 900})
         page.goto((out / "feedback" / name / "attention" / "attention.html").as_uri())
         page.evaluate(axe)
         found = page.evaluate("async () => (await axe.run({preload: false})).violations")
-        page.close()
         assert [(fault["id"], [node["target"] for node in fault["nodes"]][:3]) for fault in found] == []
+    page.close()
 
 
 def test_a_hidden_check_is_in_no_process_of_a_submission(visited: Visit) -> None:

@@ -37,7 +37,6 @@ TRANSLATED = """() => {
   const text = document.querySelector('.live-translation').textContent;
   return text && !text.endsWith('…');
 }"""
-# A browser that draws no frames ends no transition.
 TRANSITIONS = """() => Promise.race([new Promise(done => setTimeout(done, 2000)), Promise.allSettled(
   document.getAnimations().filter(one => one.effect.getComputedTiming().endTime < 1e6).map(one => one.finished))])"""
 
@@ -114,12 +113,18 @@ def visited(context: BrowserContext, origin: str, name: str, slowly: bool = Fals
     assert faults == []
 
 
+def at_rest(page: Page) -> None:
+    """Wait for what fades and moves. A tab behind another draws no frames, and ends no transition."""
+    page.bring_to_front()
+    page.evaluate(TRANSITIONS)
+
+
 def unfolded(page: Page) -> None:
     """Open the folded boxes: what is in them counts too."""
     page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     page.wait_for_function("[...document.images].every(image => image.complete)")
-    page.evaluate(TRANSITIONS)  # a box fades in
+    at_rest(page)  # a box fades in
 
 
 def turned(page: Page, theme: str, width: int) -> None:
@@ -129,7 +134,7 @@ def turned(page: Page, theme: str, width: int) -> None:
     page.evaluate(TURN, theme)
     page.wait_for_function(DRAWN_IN, arg=theme)
     page.evaluate(LAID_OUT)
-    page.evaluate(TRANSITIONS)
+    at_rest(page)
 
 
 def load_translator(page: Page) -> None:

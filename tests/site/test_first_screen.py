@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browser import SITE, TRANSITIONS, axe_findings, opened, recorded, turned, visited
+from browser import SITE, at_rest, axe_findings, opened, recorded, turned, visited
 from playwright.sync_api import BrowserContext, Page, Route, ViewportSize
 from test_live_places import LIVE, TRAINING, megabytes
 
@@ -97,7 +97,7 @@ def test_the_first_screen_has_field_german_and_lines_and_is_light(page: Page, or
     says(page, "sieben und vierzig")
     for size in SCREENS:
         page.set_viewport_size(size)
-        page.evaluate(TRANSITIONS)  # the list of pages moves
+        at_rest(page)  # the list of pages moves
         for part in (FIELD, GERMAN, LINES, ".first-rows", ".first-steps"):
             assert page.evaluate(ON_SCREEN, part), part
     assert page.locator(f"{LINES} line").count() >= 4
@@ -396,7 +396,7 @@ def test_the_last_drawing_has_a_gpt_and_the_model_of_2017(twenty: Page) -> None:
     assert twenty.evaluate(f"() => {{ const drawing = document.querySelector('#zoom-after svg'); return {above}; }}")
     for checked, opacity in (False, "1"), (True, "0"), (False, "1"):
         twenty.set_checked(".after-box", checked)
-        twenty.evaluate(TRANSITIONS)
+        at_rest(twenty)
         assert twenty.evaluate(shown, "gpt") == opacity
         assert twenty.evaluate(shown, "2017") == str(1 - int(opacity))
         assert ("no memory" in twenty.inner_text(".after-status")) != checked

@@ -15,10 +15,10 @@ import torch
 from browser import (
     ROOT,
     SITE,
-    TRANSITIONS,
     TRANSLATED,
     alone,
     assert_map_shows,
+    at_rest,
     axe_findings,
     load_translator,
     translated,
@@ -402,7 +402,7 @@ def test_the_switches_work_by_keyboard_on_a_phone_and_axe_finds_nothing(loaded: 
     assert loaded.evaluate(wide) == 0
     for theme in ("light", "dark"):
         loaded.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
-        loaded.evaluate(TRANSITIONS)
+        at_rest(loaded)
         assert axe_findings(loaded, "#live-translator") == []
     loaded.evaluate("document.documentElement.dataset.theme = 'light'")
     loaded.set_viewport_size({"width": 1280, "height": 900})

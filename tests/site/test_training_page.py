@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from browser import LAID_OUT, TRANSITIONS, alone, axe_findings, visited
+from browser import LAID_OUT, alone, at_rest, axe_findings, visited
 from playwright.sync_api import BrowserContext, Page
 
 from transformer_lib import Transformer
@@ -167,7 +167,7 @@ def at_each_width(page: Page, place: str) -> list[Any]:
     for width in (390, 1280):
         page.set_viewport_size({"width": width, "height": 844})
         page.evaluate(LAID_OUT)
-        page.evaluate(TRANSITIONS)
+        at_rest(page)
         found.append(page.evaluate(place))
     return found
 
@@ -219,6 +219,7 @@ def test_a_hidden_page_pauses_and_goes_on_when_it_is_seen(front: Page) -> None:
     ],
 )
 def test_what_it_cannot_learn_from_it_says(bench: Page, field: str, typed: str, message: str) -> None:
+    bench.bring_to_front()  # behind another tab it draws no frames, for which a click waits
     before = bench.input_value(field)
     bench.fill(field, typed)
     bench.click(".live-choices button")
