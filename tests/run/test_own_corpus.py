@@ -205,6 +205,7 @@ def test_a_run_says_what_was_left_out_and_held_out(numbers, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "seen before" in said
     assert "20 held out" in said
+    assert "drawn with seed" in said
     assert "20 for validation" in said
 
 
