@@ -579,8 +579,8 @@ def test_the_report_counts_messages_that_differ_in_numbers_only() -> None:
     bob.points["ex-f-check"] = 0.0
     assert "least 0, middle 0.5, most 1, of 2" in report("attention", [marks(), bob], []), "the mean of the middle two"
     assert "2 ×: off by 3\n" in text, "two of a kind, as one of them has it"
-    bob.outcomes["ex-f-check"] = "'25 <b>cells</b>' is no number"
-    assert "'25 &lt;b&gt;cells" in report("attention", [bob], []), "what was written, as text"
+    bob.outcomes["ex-f-check"] = "`'25 <b>cells</b>'` is no number"
+    assert "''25 &lt;b&gt;cells" in report("attention", [bob], []), "what was written, as text; in code it stays &lt;"
     assert "x.txt" in text
 
 

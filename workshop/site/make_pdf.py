@@ -108,12 +108,12 @@ def write_outline(writer: Any, parts: list[tuple[str, list[Chapter]]], printed: 
     sections = [item if isinstance(item, list) else [] for item in [*printed.outline[1:], None]]
     below = iter(found for item, found in zip(printed.outline, sections, strict=True) if not isinstance(item, list))
     for part, chapters in parts:
-        parent = writer.add_outline_item(part, chapters[0].page, bold=True) if part else None
+        parent = writer.add_outline_item(title=part, page_number=chapters[0].page, bold=True) if part else None
         for chapter in chapters:
-            item = writer.add_outline_item(chapter.title, chapter.page, parent=parent, is_open=False)
+            item = writer.add_outline_item(title=chapter.title, page_number=chapter.page, parent=parent, is_open=False)
             for section in (one for one in next(below) if not isinstance(one, list)):
                 number = FRONT + (printed.get_destination_page_number(section) or 0)
-                writer.add_outline_item(once(str(section.title).strip()), number, parent=item)
+                writer.add_outline_item(title=once(str(section.title).strip()), page_number=number, parent=item)
 
 
 def once(title: str) -> str:

@@ -100,7 +100,7 @@ def _outcome(cell: Any, stopped: str) -> str:
     """What a check said: its error's message, or the last line it printed."""
     failed = any(out.output_type == "error" for out in cell.outputs)
     if failed and cell.metadata.get("unanswered") and BEGIN in cell.source:
-        return "Not answered: the cell for it is as it was handed out."
+        return cell.metadata["unanswered"]
     printed = "".join(out.text for out in cell.outputs if out.output_type == "stream")
     for output in reversed(cell.outputs):  # of a stopped cell the last error says why
         if output.output_type == "error":

@@ -16,7 +16,7 @@ from workshop.course import variants
 from workshop.course.grading.course import config
 from workshop.course.grading.execute import InSandbox
 from workshop.course.grading.feedback import Presentation
-from workshop.course.grading.rebuild import Unreadable, ids, mark_unanswered, read, rebuild
+from workshop.course.grading.rebuild import UNREAD, Unreadable, ids, mark_unanswered, read, rebuild
 from workshop.course.grading.sandbox import Limits
 from workshop.course.grading.submissions import Submission, readable
 
@@ -84,7 +84,7 @@ def _submitted(job: Job) -> tuple[Any, list[str]]:
                 raise Unreadable(f"this is the assignment of the chapter {elsewhere[0]}")
         return rebuild(release, submission)
     except Unreadable as error:
-        mark_unanswered(release, release)
+        mark_unanswered(release, release, UNREAD)
         return release, [f"graded as if nothing had been handed in: {error}"]
 
 

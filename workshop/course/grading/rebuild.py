@@ -19,6 +19,8 @@ from workshop.course.grading.submissions import BASE64, MAX_MB, readable
 MAX_MB_ANSWERS = 20  # of what is read in a notebook: all but its outputs
 PLAIN_TYPES = {"code", "markdown"}
 CHANGED = "had been changed; the original was put back"
+UNTOUCHED = "Not answered: the cell for it is as it was handed out."
+UNREAD = "Not read: no answer could be taken from your file."
 OTHER_NUMBERS = "not this student's numbers (changed, copied, or from another key or none); the right ones were put in"
 PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
@@ -190,13 +192,13 @@ def _put_back(release: Any, notebook: Any, kept: set[int], added: dict[int, list
     return notes
 
 
-def mark_unanswered(release: Any, notebook: Any) -> None:
-    """Let the checks of untouched answers know it: their message is then that, not what an empty cell raises."""
+def mark_unanswered(release: Any, notebook: Any, why: str = UNTOUCHED) -> None:
+    """Let the checks of untouched answers know it: their message is then why, not what an empty cell raises."""
     pairs = zip(release.cells, notebook.cells, strict=True)
     untouched = {_grade_id(was) for was, now in pairs if _is_answer(was) and was.source == now.source}
     for cell in notebook.cells:
         if cell.metadata.get("book", {}).get("answer") in untouched:
-            cell.metadata["unanswered"] = True
+            cell.metadata["unanswered"] = why
 
 
 def rebuild(release: Any, submitted: Any) -> tuple[Any, list[str]]:

@@ -24,7 +24,8 @@ def commonest(messages: list[str]) -> list[tuple[str, int]]:
     """The commonest kinds of messages, each as one of them said it, and how many are of that kind."""
     kinds = Counter(map(alike, messages)).most_common(COMMONEST)
     first = {alike(one): one.split("\n")[0][:SHOWN] or "nothing" for one in reversed(messages)}
-    return [(html.escape(first[kind], quote=False), count) for kind, count in kinds]
+    # Between backticks Markdown would show an entity as it is written.
+    return [(html.escape(first[kind].replace("`", "'"), quote=False), count) for kind, count in kinds]
 
 
 def changed_by_many(marks: list[Marks]) -> tuple[list[str], set[str]]:
