@@ -1,9 +1,6 @@
 """The cells of *Training on a GPU* that train in the reader's minutes and score the result, on a CPU and small."""
 
 import json
-import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -63,27 +60,3 @@ def test_a_reader_with_few_minutes_gets_a_score_and_goes_on(tmp_path, monkeypatc
     # The two minutes of the score are kept, whatever preparing took: with them it would train for a hundred updates.
     assert 2 <= len(first) < len(both) < 40
     assert checkpoints(folder) == [1, first[-1], both[-1]]
-
-
-@pytest.mark.deep
-@pytest.mark.usefixtures("multi30k")
-def test_a_reader_goes_on_another_day_whatever_was_trained_before_the_copy(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder, drive = tmp_path / "my captions", tmp_path / "drive" / "MyDrive"
-    drive.mkdir(parents=True)
-    copies = [
-        re.findall(r"`!(cp -r [^`]*)`", line) for line in PAGE.read_text("utf-8").splitlines() if "`!cp -r" in line
-    ]
-    [[away, back]] = copies
-    visit()
-    visit()
-    subprocess.run(away, shell=True, check=True)
-    long = steps(folder)
-    shutil.rmtree(folder)
-    visit()  # another day, and only then the reader thinks of the copy
-    assert len(steps(folder)) < len(long)
-    subprocess.run(back, shell=True, check=True)
-    visit()
-    assert steps(folder)[: len(long)] == long
-    assert steps(folder) == [*range(1, len(steps(folder)) + 1)]
-    assert len(steps(folder)) > len(long)
