@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from transformer_run import cli
+from transformer_run.update import chosen_precision
 
 
 def command(*arguments: str) -> None:
@@ -21,6 +24,15 @@ def train(folder: Path, *arguments: str) -> None:
 def given(settings: dict[str, Any]) -> list[str]:
     """The settings as the command line takes them, such as "p_drop=0.2"."""
     return [f"{name}={value}" for name, value in settings.items()]
+
+
+def precision_on(device: str) -> str:
+    """In which an experiment trains: on a CPU bf16, as the recorded runs had it, but not without instructions for it,
+    where it takes ten times as long."""
+    if device != "cpu":
+        return chosen_precision("auto", torch.device(device))
+    has: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.5 has none
+    return "bf16" if has.get("avx512_bf16") else "fp32"
 
 
 def steps_of(folder: Path) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
-from experiments.by_command import given, steps_of, train, validations
+from experiments.by_command import given, precision_on, steps_of, train, validations
 from transformer_lib import TransformerConfig, average_checkpoints, count_parameters
 from transformer_lib.data import load_pairs
 from transformer_lib.data.tokenizers import word_splitter
@@ -37,7 +37,6 @@ from transformer_lib.evaluation import bleu
 from transformer_run.settings import RunConfig, assignments
 from transformer_run.training_run import Metrics
 from transformer_run.translator import Translator
-from transformer_run.update import chosen_precision
 from workshop.lab.cost import training_flops
 from workshop.lab.experiment import runs as kept_runs
 from workshop.lab.gpu_peak import gpu_peak, peak_memory
@@ -378,7 +377,9 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=600.0, help="of training, for each run, at most")
     parser.add_argument("--workers", type=int, default=4 if cuda else 1, help="runs side by side")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
-    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16", "fp16"], help="default: bf16; on old GPUs fp16")
+    parser.add_argument(
+        "--precision", choices=["fp32", "tf32", "bf16", "fp16"], help="default: bf16; old GPUs fp16, CPUs fp32"
+    )
     parser.add_argument("--eager", action="store_true", help="without the compiler, which takes a GPU minutes first")
     parser.add_argument("--folder", type=Path, help="of the runs (default: checkpoints/multi30k)")
     parser.add_argument("--share", action="store_true", help="let a run that the clock cut translate as it is")
@@ -399,9 +400,7 @@ def main() -> None:
     cuda = args.device.startswith("cuda")
     changes = tuple(sorted(args.changes))
     config = CONFIGS[args.config].changed(changes)
-    # On a CPU as the recorded runs had it.
-    chosen = "bf16" if args.device == "cpu" else chosen_precision("auto", torch.device(args.device))
-    precision = config.training.get("precision") or args.precision or chosen
+    precision = config.training.get("precision") or args.precision or precision_on(args.device)
     on_device = ["precision=fp32" if precision == "tf32" else f"precision={precision}"]
     on_device += ["compile=true"] if cuda and not args.eager else []
     folder, done, cases = args.folder / args.config, DONE[args.validation_only], {}

@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
     parser.add_argument("--survivors", action="store_true", help="judge the recorded survivors once more")
     args = parser.parse_args()
-    started, progress = time.monotonic(), ROOT / "_build" / f"mutants-{args.seed}-{args.number}"
+    started, progress = time.monotonic(), ROOT / "checkpoints" / f"mutants-{args.seed}-{args.number}"
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name)
         copied(copy, without=["__pycache__"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from experiments.by_command import steps_of, train, validations
+from experiments.by_command import precision_on, steps_of, train, validations
 from experiments.sentence_length import by_length
 from transformer_lib import count_parameters
 from transformer_lib.data import load_pairs
@@ -41,8 +41,7 @@ def trained(folder: Path, source: str, target: str, minutes: float, seed: int, d
     started, note = time.monotonic(), folder / "trained.json"
     where = ["--device", device, "--minutes", str(minutes)]
     what = ["--data", "tatoeba", "--source", source, "--target", target, *LIMITS]
-    precision = "bf16" if device == "cpu" else "auto"  # as the recorded runs had it
-    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}", f"precision={precision}"]
+    settings = ["--model", *MODEL, "--training", *TRAINING, f"seed={seed}", f"precision={precision_on(device)}"]
     train(folder, *where, *what, *settings)
     before = json.loads(note.read_text("utf-8")) if note.exists() else []
     note.write_text(json.dumps([*before, provenance(seed, time.monotonic() - started)], indent=1), "utf-8")

@@ -32,7 +32,7 @@ from .settings import (
     named_language,
     named_model,
 )
-from .training_run import Run
+from .training_run import Run, is_started_again
 from .translator import MODEL, Translator, pretrained_names, progress_bar
 from .update import available_device, process_group
 
@@ -211,16 +211,15 @@ def run_train(args: argparse.Namespace) -> None:
 def goes_on(folder: Path, resume: bool) -> bool:
     """Whether a run goes on with what its folder has: as asked for, or where torchrun has started it again.
 
-    torchrun starts all processes again, with the same command line, after one of them died.
+    torchrun starts all processes again, with the same command line, after one of them died; also after a refusal.
 
     Raises:
         ValueError: there is nothing to go on from, or something that the run would overwrite.
     """
     begun = bool(RunCheckpoints(folder / CHECKPOINTS).paths())
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
     if resume and not begun:
         raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
-    resume = resume or (restarted and begun)
+    resume = resume or (begun and is_started_again(folder))
     if not resume and (begun or (folder / MODEL).exists()):
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     return resume

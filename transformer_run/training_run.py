@@ -22,14 +22,15 @@ from transformer_lib.training import DIVERGED, StepRecord, adam, epochs, seeded,
 from transformer_lib.transformer import count_parameters
 from transformer_lib.weight_files import check_regular
 
-from .checkpoints import load_checkpoint, only_writer, save_checkpoint, step_of
+from .checkpoints import load_checkpoint, only_writer, save_checkpoint, step_of, write_file
 from .own_corpus import Corpus
 from .preparation import ENCODED, EncodedPairs, heads, lacking, prepare, read_corpus
 from .settings import RunConfig
 from .translator import Translator, progress_bar, run_checkpoints
-from .update import Update, broadcast, chosen_precision, gradient_scaler, processes
+from .update import Update, broadcast, check_accumulate, chosen_precision, gradient_scaler, processes
 
 METRICS = "metrics.jsonl"  # a line of JSON for each step
+LAUNCH = ".launch"  # torchrun's name for the launch that began or resumed the run last
 LARGE = 20_000_000  # parameters; a processor takes days to train as many
 
 
@@ -46,6 +47,7 @@ class Run:
     interrupted: Callable[[], bool]  # whether Ctrl-C came
 
     def __init__(self, folder: Path, config: RunConfig, device: str, resume: bool):
+        check_accumulate(config.training.accumulate)  # before the corpus is prepared
         self.folder, self.device, self.is_first = folder, device, processes().rank == 0
         self.checkpoints = run_checkpoints(folder, config.keep_last)
         self.notes: list[str] = []  # what there is to say before the first step; nothing of the ranks behind the first
@@ -76,6 +78,8 @@ class Run:
                 limit = f"num_steps = {config.training.num_steps}, but {self.folder} has {done} behind it"
                 raise ValueError(f"{limit}; give a larger one")
         translator, self.val_ids = prepare(self.folder, config, pairs, newest)
+        if launch := launch_of_torchrun():
+            write_file(self.folder / LAUNCH, launch)
         return translator, newest
 
     @classmethod
@@ -228,6 +232,18 @@ class Run:
         yield f"{parameters} parameters, {self.device}, {self.config.precision}, {self.steps_done} steps done"
         if kind == "cpu" and parameters > LARGE and not self.steps_done:
             yield "warning: so many take days on a CPU; use a GPU, or --model small in another folder"
+
+
+def launch_of_torchrun() -> str | None:
+    """Its name for this launch; a process that it starts again has the same. None without torchrun."""
+    return os.environ.get("TORCHELASTIC_RUN_ID")
+
+
+def is_started_again(folder: Path) -> bool:
+    """Whether torchrun, after a process died, starts again what it began in this folder itself."""
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    path = folder / LAUNCH
+    return restarts > 0 and path.is_file() and path.read_text("utf-8") == launch_of_torchrun()
 
 
 @contextmanager

@@ -73,9 +73,7 @@ class Update:
             FloatingPointError: as one_update does; in fp16, at every scale.
         """
         rank, world_size = processes()
-        if len(batches) < world_size:
-            limit = f"{world_size} processes; give at least {world_size}"
-            raise ValueError(f"accumulate = {len(batches)} is too few for {limit}")
+        check_accumulate(len(batches))
         target_tokens = sum(batch.target_tokens for batch in batches)
         own = [batch.to(self.device) for batch in batches[rank::world_size]]
         self.overflows = 0
@@ -184,6 +182,12 @@ def processes() -> Processes:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return Processes(torch.distributed.get_rank(), torch.distributed.get_world_size())
     return Processes(0, 1)
+
+
+def check_accumulate(accumulate: int) -> None:
+    """Raises ValueError for fewer batches a step than there are processes to share them."""
+    if accumulate < (number := processes().world_size):
+        raise ValueError(f"accumulate = {accumulate} is too few for {number} processes; give at least {number}")
 
 
 def replica(model: nn.Module) -> nn.Module:

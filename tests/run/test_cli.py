@@ -280,10 +280,14 @@ def test_the_latest_the_best_or_the_average_is_used(tmp_path, monkeypatch, capsy
 @pytest.mark.slow
 def test_a_process_that_torchrun_starts_again_goes_on_by_itself(tmp_path, monkeypatch):
     options = [*TRAIN, *SMALL, *STEPS, "num_steps=4", "--validate-every", 2]
-    assert run("train", tmp_path / "whole", *options) == 0
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "monday")
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert run("train", tmp_path / "whole", *options) == 0
     assert run("train", tmp_path / "whole", *options) == 2  # the first start is an ordinary one
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    with monkeypatch.context() as another:
+        another.setenv("TORCHELASTIC_RUN_ID", "tuesday")  # which was refused, and is started again
+        assert run("train", tmp_path / "whole", *options) == 2
     shutil.copytree(tmp_path / "whole", tmp_path / "again")
     (tmp_path / "again" / "checkpoints" / "step-000004.safetensors").unlink()
     assert run("train", tmp_path / "again", *options) == 0

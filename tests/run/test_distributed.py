@@ -65,7 +65,9 @@ def test_several_processes_make_the_curve_of_one(tmp_path, counts, accumulate):
 def test_too_few_batches_for_the_processes_are_refused(tmp_path):
     codes = train_together(tmp_path / "said.txt", 2, *arguments(tmp_path / "run", 0.0, 18, "accumulate=1"))
     assert codes == [2, 2]
-    assert "accumulate = 1" in (tmp_path / "said.txt").read_text("utf-8")
+    said = (tmp_path / "said.txt").read_text("utf-8")
+    assert "accumulate = 1" in said
+    assert "vocabulary" not in said, "before the corpus is prepared"
 
 
 def test_a_process_alone_needs_no_launcher():

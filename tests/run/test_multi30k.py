@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments import multi30k
+from experiments.by_command import precision_on
 from transformer_lib.data import load_pairs
 from transformer_lib.evaluation import bleu
 
@@ -101,6 +102,12 @@ def test_a_score_is_counted_in_three_ways():
         assert "case:lc" in found[way]["signature"]
         assert "tok:none" in found[way]["signature"]
         assert found[way]["bleu"] > found["cased"]["bleu"]
+
+
+def test_a_processor_without_bf16_trains_in_float32(monkeypatch):
+    for instructions, precision in (({"avx512_bf16": True}, "bf16"), ({"avx512_bf16": False}, "fp32"), ({}, "fp32")):
+        monkeypatch.setattr("torch.cpu.get_capabilities", lambda found=instructions: found, raising=False)
+        assert precision_on("cpu") == precision
 
 
 def test_moses_words_are_those_of_the_corpus_scripts():

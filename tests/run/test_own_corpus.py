@@ -133,6 +133,9 @@ def test_cleaning_mends_what_other_formats_left_behind(tmp_path):
     assert corpus.mended == {"with character references": 3, "within a tag": 1}
     assert "mended: 3 with character references, 1 within a tag" in corpus.report()
     assert list(Corpus(TextPairs(two_files(tmp_path, MARKED)), PAIRS)) == MARKED
+    held_out = Corpus([*MARKED, *PAIRS], MARKED[:1], Limits(100, 9.0))
+    assert held_out.held_out == MENDED[:1]
+    assert MENDED[0] not in list(held_out), "it is known again"
     assert Corpus([("<p></p>", "<p> </p>"), *PAIRS], PAIRS[:1], Limits(100, 9.0)).dropped["empty"] == 1
 
 

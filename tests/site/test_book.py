@@ -370,6 +370,7 @@ def test_the_readmes_commands_run(tmp_path, monkeypatch, capsys):
     for name, some in (("train", pairs[:200]), ("test", pairs[200:205]), ("new", pairs[205:207])):
         for language, side in zip(("fr", "cs"), zip(*some, strict=True), strict=True):
             Path(f"{name}.{language}").write_text("\n".join(side) + "\n", "utf-8")
+    Path("new.cs").unlink()
     small = "--vocabulary-size 60 --model d_model=16 d_ff=16 num_layers=1 --training num_steps=2 batch_tokens=300"
     for given, whole_command in lines:
         command, read, files = whole_command.partition(" < ")

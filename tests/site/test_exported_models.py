@@ -193,8 +193,10 @@ def test_the_exporter_writes_the_same_file_again(tmp_path):
         assert sha256(path.read_bytes()) == ORIGIN[name]["sha256"]
 
 
-def test_an_unknown_name_is_refused(monkeypatch, capsys):
+def test_without_a_name_all_are_exported_and_an_unknown_one_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["export_onnx.py"])
+    assert export_onnx.names_given("About.", ["one", "two"]) == ["one", "two"]
     monkeypatch.setattr(sys, "argv", ["export_onnx.py", "tatoeba_de_fr"])
     with pytest.raises(SystemExit):
         export_onnx.main()
-    assert "invalid choice: 'tatoeba_de_fr'" in capsys.readouterr().err
+    assert "unknown: tatoeba_de_fr; known: " in capsys.readouterr().err

@@ -52,8 +52,11 @@ def keep(path: Path, entry: str, content: bytes, origin: dict[str, Any]) -> None
 def names_given(about: str, known: Sequence[str]) -> list[str]:
     """The names on the command line, all that are known if there are none."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    parser.add_argument("names", nargs="*", default=known, choices=known, metavar="NAME")
-    return parser.parse_args().names
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)} (default: all)")
+    names = parser.parse_args().names
+    if unknown := {*names} - {*known}:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    return names or [*known]
 
 
 def main() -> None:
