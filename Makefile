@@ -68,6 +68,7 @@ check: env ## Check style, types and notebooks; change nothing
 	$(PY) -m ruff format --check .
 	$(PY) -m basedpyright
 	$(PY) -m workshop.site.make_notebooks --check
+	$(PY) -m ruff check --isolated --select F821 notebooks  # a name that only a cell of the book binds
 
 notebooks: env ## Write notebooks/ anew from the chapters
 	$(PY) -m workshop.site.make_notebooks

@@ -236,11 +236,12 @@ import os, sys
 from pathlib import Path
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from workshop.course import variants
-from workshop.course.grade import refuse_drawn
+from workshop.course.grade import keep_key, refuse_drawn
 from workshop.course.grade_one import chosen, notebooks
 from workshop.course.grading.export import write_feedback
 from workshop.course.grading.feedback import ROOT, Presentation
 from workshop.course.grading.marks import Marks
+from workshop.course.grading.rebuild import UNTOUCHED
 from workshop.course.grading.submissions import Submission
 
 answer = new_code_cell(metadata={"nbgrader": {"solution": True, "grade_id": "ex-f"}})
@@ -254,7 +255,7 @@ shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
 print(shown.cells[1].metadata.outcome)
 hidden = "### BEGIN HIDDEN TESTS\\n### END HIDDEN TESTS"
 answer.outputs, check.outputs = [], [new_output("error", ename="KeyError", evalue=f"{ROOT}/x")]
-for check.metadata["unanswered"] in (True, False):
+for check.metadata["unanswered"] in (UNTOUCHED, ""):
     check.source = hidden
     shown, _ = Presentation().preprocess(new_notebook(cells=[answer, check]), {})
     print(shown.cells[1].metadata.outcome)
@@ -272,6 +273,13 @@ for folder in (home, home / "in" / ".."):
 for name in ("Attention.ipynb", "in/scratch.ipynb"):  # the newest, after an upload
     (home / name).touch()
 print(chosen(notebooks(home, "attention"), "attention"))
+keep_key(home, ["attention"], b"of a class")
+keep_key(home, ["masks"], b"")
+for chapters, key in ((["masks", "attention"], b""), (["attention"], b"of another"), (["attention"], b"of a class")):
+    try:
+        keep_key(home, chapters, key)
+    except SystemExit as error:
+        print(error)
 refuse_drawn([one, two, three])
 """
 
@@ -281,7 +289,9 @@ def test_what_stands_before_and_after_nbgrader(needs_grading: None, tmp_path: Pa
     (home / "in").mkdir(parents=True)
     command = [zoo.PYTHON, "-c", IN_GRADING, home]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    outcome, both, empty, tried, lost, *newest, by_name = done.stdout.splitlines()
+    outcome, both, empty, tried, lost, *newest, by_name, without, another = done.stdout.splitlines()
+    for said in (without, another):
+        assert said.startswith("error: attention in "), "the key is that of a chapter; masks was graded without"
     assert empty.startswith("Not answered")
     assert tried == "KeyError: …/x", "and no folder of this machine"
     assert "feedback" in lost, "who gets no page is told, and the others get theirs"
@@ -354,6 +364,7 @@ def test_the_form_runs_and_fetches_nothing_that_a_student_wrote(form: tuple[Path
     assert "https://cdnjs" not in text
     assert "&lt;script&gt;document.title = 1&lt;/script&gt;" in body
     assert "<mfrac>" in body, "formulas are set without MathJax"
+    assert "extra" not in body.lower(), "no field whose points would exceed the most"
     assert html.escape(WRITTEN.rubric[0][1].split("`")[0].split("$")[0]) in body, "how to mark it stands beside it"
 
 

@@ -19,7 +19,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
 from operator import attrgetter
@@ -48,19 +48,21 @@ def is_done(job: Job) -> bool:
     return same and job.of_student("autograded").exists()
 
 
-def keep_key(root: Path, key: bytes) -> None:
-    """Note the key of a class in its folder of marks; with another one a later run would take right answers for wrong.
+def keep_key(root: Path, chapters: Iterable[str], key: bytes) -> None:
+    """Note the key of these chapters in the folder of marks: with another one right answers would be taken for wrong.
 
     Raises:
-        SystemExit: another key was noted there, or this run has none.
+        SystemExit: another key was noted for one of them, or this run has none.
     """
-    noted, digest = root / "class-key.sha256", hashlib.sha256(key).hexdigest()
-    if noted.exists() and noted.read_text("utf-8") != digest:
-        raise SystemExit(
-            f"error: {root} was graded with the key of a class: name it again (--class … --variants …), "
-            "or name another folder for the marks (OUT=…)."
-        )
-    if key:
+    digest = hashlib.sha256(key).hexdigest()
+    notes = {chapter: root / f"class-key-{chapter}.sha256" for chapter in chapters}
+    for chapter, noted in notes.items():
+        if noted.exists() and noted.read_text("utf-8") != digest:
+            raise SystemExit(
+                f"error: {chapter} in {root} was graded with the key of a class: name it again "
+                "(--class … --variants …), or name another folder for the marks (OUT=…)."
+            )
+    for noted in notes.values() if key else ():
         noted.write_text(digest, "utf-8")
 
 
@@ -148,9 +150,9 @@ def run(
         how = "name a student as the table does, in quotes: ARGS=\"--again 'Ada Lovelace 77'\""
         raise SystemExit(f"error: --again: no submission of {', '.join(unknown)}; {how}")
     (the_course.root / "cache" / "matplotlib").mkdir(parents=True, exist_ok=True)
-    keep_key(the_course.root, key)
     # They come chapter by chapter.
     by_chapter = {name: [*found] for name, found in groupby(submissions, key=attrgetter("chapter"))}
+    keep_key(the_course.root, by_chapter, key)
     for name, found in by_chapter.items():
         print(f"{name}: {counted(len(found), 'notebook')}. nbgrader reads its assignment.", flush=True)
         the_course.prepare(name)

@@ -71,7 +71,7 @@ def version(submission: Path) -> str:
         digest.update(bytes(file.relative_to(submission)) + b"\0")
         with contextlib.suppress(OSError), file.open("rb") as opened:  # what cannot be read becomes a remark later
             digest.update(hashlib.file_digest(opened, "sha256").digest())
-    return digest.hexdigest()[:12]
+    return f"v{digest.hexdigest()[:12]}"  # digits alone would be a number to a spreadsheet
 
 
 def write_feedback(folder: Path, marks: Marks) -> None:
@@ -193,6 +193,8 @@ def main() -> None:
     print(f"Marked: {len(todo)}, of {of.total:g} points: {given.marks}; pages: {pages}")
     if before := len(students) - len(todo):
         print(f"Marked before, and as they were: {before}; --again marks them anew.")
+    if left := sorted(rows.keys() - students.keys() - {OF}):
+        print(f"In the table, and without a submission: {', '.join(left)}")
     print("\n".join(lines), end="\n" * bool(lines))
 
 

@@ -37,6 +37,8 @@ document.addEventListener("change", ({target}) => {
 MathJax = {Hub: {Startup: {signal: {Interest: (listener) => setTimeout(listener, 0, "End")}}}};
 </script>{% endmacro %}"""
 
+# Tables and feedback know points of a part, and no more than it is worth.
+EXTRA_CREDIT = re.compile(r'\+ <input class="extra-credit[^>]*>\s*\(extra credit\)')
 MOST = '<input max="{{ cell.metadata.nbgrader.points }}"'
 
 
@@ -64,6 +66,7 @@ class WithWord(BaseLoader):
         if template.endswith("mathjax.html.j2"):
             source = NO_MATHJAX
         source = source.replace('<input class="score', MOST + ' class="score')
+        source = EXTRA_CREDIT.sub("", source)
         return source.replace("<script", f'<script nonce="{self.word}"'), name, is_fresh
 
 

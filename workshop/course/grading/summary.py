@@ -35,7 +35,8 @@ def changed_by_many(marks: list[Marks]) -> tuple[list[str], set[str]]:
     """
     said = Counter(event for one in marks for event in one.events if event.endswith((CHANGED, OTHER_NUMBERS)))
     often = {event: count for event, count in said.items() if 2 * count > len(marks) > 1}
-    lines = [f"{e}, in {n} of {len(marks)} notebooks: from another version or key?" for e, n in often.items()]
+    why = "from another version, key or class list?"
+    lines = [f"{event}, in {count} of {len(marks)} notebooks: {why}" for event, count in often.items()]
     return lines, {*often}
 
 
