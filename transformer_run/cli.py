@@ -32,7 +32,7 @@ from .settings import (
     named_language,
     named_model,
 )
-from .training_run import Run, is_started_again
+from .training_run import LAUNCH, Run
 from .translator import MODEL, Translator, pretrained_names, progress_bar
 from .update import available_device, process_group
 
@@ -166,9 +166,7 @@ def add_train(learn: argparse.ArgumentParser) -> None:
     learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
     learn.add_argument(
-        "--vocabulary-size",
-        type=int,
-        help="of bpe, of both languages (default: 8000, or what they give)",
+        "--vocabulary-size", type=int, help="of bpe, of both languages (default: 8000, or what they give)"
     )
     begun = f"go on with a finished translator, a folder or one of {', '.join(pretrained_names())}: its tokenizer, a "
     tuned = f"num_steps={FINE_TUNING.num_steps} rate_factor={FINE_TUNING.rate_factor}"
@@ -219,7 +217,9 @@ def goes_on(folder: Path, resume: bool) -> bool:
     begun = bool(RunCheckpoints(folder / CHECKPOINTS).paths())
     if resume and not begun:
         raise ValueError(f"{folder} has no checkpoint to go on from; leave --resume out to start")
-    resume = resume or (begun and is_started_again(folder))
+    launch = (folder / LAUNCH).read_text("utf-8") if (folder / LAUNCH).is_file() else ""
+    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    resume = resume or (begun and restarted and launch == os.environ.get("TORCHELASTIC_RUN_ID"))
     if not resume and (begun or (folder / MODEL).exists()):
         raise ValueError(f"{folder} holds a trained translator; add --resume to go on, or name another folder")
     return resume

@@ -102,8 +102,7 @@ class Corpus:
     Args:
         pairs: for training; they can be read again and again.
         held_out: for validation. None: up to MOST_HELD_OUT of the pairs, one in SHARE, drawn with SPLIT_SEED.
-        limits: of cleaning, which mends the held-out pairs, too; None: none. Without it too, no drawn validation pair
-            is one of the training pairs.
+        limits: of cleaning both; None: none. Without it too, no drawn validation pair is one of the training pairs.
         shown: gives the same pairs and shows how many of them were read.
 
     Raises:
@@ -131,8 +130,7 @@ class Corpus:
             for i in drawn:
                 faults[i] = "held out"
         else:
-            given = _normalized(held_out)
-            self.held_out = list(Mended(given) if limits else given)
+            self.held_out = list(Mended(_normalized(held_out)) if limits else _normalized(held_out))
             read.sha256.update("".join(f"{source}\t{target}\n" for source, target in self.held_out).encode())
             name = name if self.held_out else held_out
         self.half_shared = 0  # training pairs of which one side is held out, with another partner

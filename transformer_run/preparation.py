@@ -199,11 +199,7 @@ def _seal(folder: Path, of: str) -> bytes:
 
 
 def check_token_counts(
-    what: str,
-    pairs: Iterable[Pair],
-    ids: Sequence[tuple[Ids, Ids]],
-    config: TransformerConfig,
-    batch_tokens: int,
+    what: str, pairs: Iterable[Pair], ids: Sequence[tuple[Ids, Ids]], config: TransformerConfig, batch_tokens: int
 ) -> None:
     """Raise ValueError for a pair too long for a batch or for the model's positions: before any step could be lost."""
     limits = {"batch_tokens": batch_tokens}

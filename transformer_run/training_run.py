@@ -30,7 +30,7 @@ from .translator import Translator, progress_bar, run_checkpoints
 from .update import Update, broadcast, check_accumulate, chosen_precision, gradient_scaler, processes
 
 METRICS = "metrics.jsonl"  # a line of JSON for each step
-LAUNCH = ".launch"  # torchrun's name for the launch that began or resumed the run last
+LAUNCH = ".launch"  # holds torchrun's name for the last launch; a process that it starts again has the same
 LARGE = 20_000_000  # parameters; a processor takes days to train as many
 
 
@@ -78,7 +78,7 @@ class Run:
                 limit = f"num_steps = {config.training.num_steps}, but {self.folder} has {done} behind it"
                 raise ValueError(f"{limit}; give a larger one")
         translator, self.val_ids = prepare(self.folder, config, pairs, newest)
-        if launch := launch_of_torchrun():
+        if launch := os.environ.get("TORCHELASTIC_RUN_ID"):
             write_file(self.folder / LAUNCH, launch)
         return translator, newest
 
@@ -232,18 +232,6 @@ class Run:
         yield f"{parameters} parameters, {self.device}, {self.config.precision}, {self.steps_done} steps done"
         if kind == "cpu" and parameters > LARGE and not self.steps_done:
             yield "warning: so many take days on a CPU; use a GPU, or --model small in another folder"
-
-
-def launch_of_torchrun() -> str | None:
-    """Its name for this launch; a process that it starts again has the same. None without torchrun."""
-    return os.environ.get("TORCHELASTIC_RUN_ID")
-
-
-def is_started_again(folder: Path) -> bool:
-    """Whether torchrun, after a process died, starts again what it began in this folder itself."""
-    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
-    path = folder / LAUNCH
-    return restarts > 0 and path.is_file() and path.read_text("utf-8") == launch_of_torchrun()
 
 
 @contextmanager

@@ -105,12 +105,7 @@ def _write(args: argparse.Namespace, written: Iterator[str]) -> None:
 
 
 def _translated(
-    args: argparse.Namespace,
-    translator: Translator,
-    engine: Any,
-    alpha: Alpha,
-    texts: Iterator[str],
-    size: int,
+    args: argparse.Namespace, translator: Translator, engine: Any, alpha: Alpha, texts: Iterator[str], size: int
 ) -> Iterator[str]:
     """For each line of the input what is written for it, so many lines being translated together."""
     options: dict[str, Any] = {"beam_size": args.beam_size, "alpha": alpha}
