@@ -377,9 +377,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=600.0, help="of training, for each run, at most")
     parser.add_argument("--workers", type=int, default=4 if cuda else 1, help="runs side by side")
     parser.add_argument("--device", default="cuda" if cuda else "cpu")
-    parser.add_argument(
-        "--precision", choices=["fp32", "tf32", "bf16", "fp16"], help="default: bf16; old GPUs fp16, CPUs fp32"
-    )
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16", "fp16"], help="default: bf16 where it is fast")
     parser.add_argument("--eager", action="store_true", help="without the compiler, which takes a GPU minutes first")
     parser.add_argument("--folder", type=Path, help="of the runs (default: checkpoints/multi30k)")
     parser.add_argument("--share", action="store_true", help="let a run that the clock cut translate as it is")
