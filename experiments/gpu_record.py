@@ -154,7 +154,7 @@ def whole(clock: Clock, save: Save, seed: int) -> bool:
     run = folder / name / f"en-de.seed{seed}"
     minutes = max(0.01, (clock.seconds_left - min(TRANSLATING, clock.seconds_left / 4)) / 60)
     if clock.smoke and not any(run.glob("checkpoints/step-*")):  # one update; the next call goes on
-        minutes = 0.001
+        minutes = 1e-6
     command = [sys.executable, "-m", "experiments.multi30k", "--folder", str(folder), "--device", clock.device]
     command += ["--config", name, "--directions", "en-de", "--seeds", str(seed), "--workers", "1", "--eager"]
     command += ["--precision", results(clock.folder).get("trial", {}).get("faster", "bf16"), "--minutes", str(minutes)]
