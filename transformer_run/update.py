@@ -3,7 +3,7 @@
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Literal, NamedTuple, TypeVar
@@ -17,10 +17,11 @@ from torch.optim import Optimizer
 
 from transformer_lib.config import TrainingConfig
 from transformer_lib.data.batches import Batch
-from transformer_lib.fast import token_losses
 from transformer_lib.shapes import Scalar
 from transformer_lib.training import batch_loss, diverged, dropout_seed, seeded, shorten_gradient
 from transformer_lib.transformer import Transformer
+
+from .r_drop import r_drop_loss
 
 Precision = Literal["fp32", "bf16", "fp16", "auto"]  # the number format of matrix products
 T = TypeVar("T")
@@ -112,38 +113,6 @@ class Update:
                 self.scaler.scale(loss * world_size).backward()
             losses.append(loss.detach())
         return losses
-
-
-def r_drop_loss(
-    forward: Callable[..., Tensor],
-    batch: Batch,
-    epsilon_ls: float,
-    weight: float,
-) -> Scalar:
-    """The mean of the losses of two passes, and their divergence; in nats.
-
-    Two forward passes of one batch differ by their dropout alone. The second
-    term, which the paper does not have, asks both for the same distribution.
-
-        loss = (loss_1 + loss_2) / 2 + weight / 2 · D
-        D = (KL(p_1 ‖ p_2) + KL(p_2 ‖ p_1)) / 2 = Σ (p_1 - p_2) · ln(p_1 / p_2) / 2
-
-    summed over all real target tokens. Source: Liang et al. (2021), their
-    equation (4), halved, as Adam does not feel a constant factor.
-
-    Differs from the paper, whose loss is loss_1.
-    """
-    # Both passes are one batch of twice the size: its dropout differs.
-    target = batch.target_output.repeat(2, 1)
-    pad_id = batch.special_ids[0]
-    real = target != pad_id
-    twice = batch.source.repeat(2, 1), batch.target_input.repeat(2, 1)
-    logits = forward(*twice)[real]  # (2 · real tokens, vocabulary)
-    losses = token_losses(logits, target[real], epsilon_ls, pad_id)
-    log_p = logits.float().log_softmax(dim=-1)
-    first, second = log_p.chunk(2)  # (real tokens, vocabulary)
-    divergence = (first.exp() - second.exp()) * (first - second) / 2
-    return losses.sum() / 2 + weight / 2 * divergence.sum()
 
 
 def chosen_precision(precision: Precision, device: torch.device) -> Precision:
