@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 import warnings
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, TextIO, get_args
 
@@ -130,12 +130,8 @@ def parser() -> argparse.ArgumentParser:
     penalty = f"of the beam's length penalty (default: {PAPERS_ALPHA}, the paper's), or 'length': the score per token"
     search.add_argument("--alpha", type=_alpha, help=penalty)
 
-    speak = commands.add_parser(
-        "translate",
-        parents=[common, search],
-        usage=USAGE,
-        help="translate standard input, one sentence a line, a line out; 1,000 at a time, at a terminal one",
-    )
+    out = "translate standard input, one sentence a line, a line out; 1,000 at a time, at a terminal one"
+    speak = commands.add_parser("translate", parents=[common, search], usage=USAGE, help=out)
     add_options(speak)
     speak.set_defaults(run=run_translate)
 
@@ -165,9 +161,7 @@ def add_train(learn: argparse.ArgumentParser) -> None:
     learn.add_argument("--max-length", type=int, help="with --clean: most characters on one side (default: 500)")
     learn.add_argument("--max-ratio", type=float, help="with --clean: of the lengths' ratio to its median (default: 4)")
     learn.add_argument("--tokenizer", help="bpe, spacy or space (default: bpe; space for number_words)")
-    learn.add_argument(
-        "--vocabulary-size", type=int, help="of bpe, of both languages (default: 8000, or what they give)"
-    )
+    learn.add_argument("--vocabulary-size", type=int, help="of bpe, both languages (default: 8000, or what they give)")
     begun = f"go on with a finished translator, a folder or one of {', '.join(pretrained_names())}: its tokenizer, a "
     tuned = f"num_steps={FINE_TUNING.num_steps} rate_factor={FINE_TUNING.rate_factor}"
     begun += f"low rate ({tuned} warmup_steps={FINE_TUNING.warmup_steps}), "
@@ -264,12 +258,6 @@ def _begun(args: argparse.Namespace, data: str | list[str] | None) -> RunConfig:
         if (given := getattr(args, side)) not in (None, getattr(base, side)):
             direction = f"{args.begun_from} translates {base.source} to {base.target}"
             raise ValueError(f"--{side} {given}: {direction}; leave --source and --target out")
-    own: dict[str, Any] = {
-        "begun_from": args.begun_from,
-        "source": base.source,
-        "target": base.target,
-        "data": data,
-        **WATCHED,
-    }
     model = {name: value for name, value in asdict(base.model.config).items() if name not in FIXED_BY_TOKENIZER}
-    return RunConfig(**own, model=model, training=FINE_TUNING)
+    own = {"begun_from": args.begun_from, "source": base.source, "target": base.target, "model": model}
+    return replace(RunConfig(data=data, training=FINE_TUNING), **own, **WATCHED)

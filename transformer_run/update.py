@@ -60,12 +60,7 @@ class Update:
         self.forward = torch.compile(self.replica, dynamic=True) if compile else self.replica
 
     def __call__(
-        self,
-        model: Transformer,
-        optimizer: Optimizer,
-        batches: Sequence[Batch],
-        config: TrainingConfig,
-        step_num: int,
+        self, model: Transformer, optimizer: Optimizer, batches: Sequence[Batch], config: TrainingConfig, step_num: int
     ) -> float:
         """As one_update. After an overflow in fp16 the step is tried again at half the scale.
 

@@ -20,7 +20,7 @@ ORDER = (
     "interop"
 ).split()
 RUN_ORDER = (
-    "own_corpus checkpoints quantization update settings translation alignment translator export preparation "
+    "own_corpus checkpoints quantization r_drop update settings translation alignment translator export preparation "
     "training_run commands cli"
 ).split()
 MATHEMATICS = ORDER[: ORDER.index("transformer") + 1]

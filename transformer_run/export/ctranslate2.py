@@ -142,11 +142,9 @@ class Engine:
             min_decoding_length=0,
         )
         best = [_best(result, alpha)[:limit] for result, limit in zip(results, limits, strict=True)]
+        found = [[self._ids[token] for token in tokens] for tokens in best]
         decode = self.translator.target_tokenizer.decode
-        return [
-            decode([self._ids[token] for token in tokens]) if ids else ""
-            for tokens, ids in zip(best, encoded, strict=True)
-        ]
+        return [decode(own) if ids else "" for own, ids in zip(found, encoded, strict=True)]
 
 
 def import_ctranslate2() -> Any:
@@ -165,11 +163,8 @@ def _vocabulary(tokenizer: Tokenizer) -> list[str]:
 def _best(result: Any, alpha: Alpha) -> list[str]:
     if len(result.hypotheses) == 1:
         return result.hypotheses[0]
-    # Of ours, <eos> counts as a token.
-    penalised = [
-        score / length_penalty(len(tokens) + 1, alpha)
-        for tokens, score in zip(result.hypotheses, result.scores, strict=True)
-    ]
+    lengths = [len(tokens) + 1 for tokens in result.hypotheses]  # of ours, <eos> counts as a token
+    penalised = [s / length_penalty(n, alpha) for s, n in zip(result.scores, lengths, strict=True)]
     return result.hypotheses[penalised.index(max(penalised))]
 
 
