@@ -9,10 +9,8 @@ import torch
 
 from transformer_lib import TrainingConfig, Transformer, TransformerConfig
 from transformer_lib.data import make_batch
-from transformer_lib.training import adam, batch_loss, epochs, one_update, train
-from transformer_run import r_drop
+from transformer_lib.training import adam, epochs, one_update, train
 from transformer_run.checkpoints import load_checkpoint, save_checkpoint
-from transformer_run.r_drop import r_drop_loss
 from transformer_run.update import Update, chosen_precision
 
 TINY = TransformerConfig(vocabulary_size=13, num_layers=1, d_model=8, d_ff=11, num_heads=2, d_k=4, d_v=4, p_drop=0.3)
@@ -162,37 +160,3 @@ def test_in_fp16_such_a_gradient_ends_the_run_when_no_scale_is_left():
     with pytest.raises(FloatingPointError, match="gradient"):
         list(train(model, adam(model, config), batches, config, update=Update(model, "fp16")))
     assert torch.equal(weights_of(model), before)
-
-
-BATCH = make_batch([([5, 6, 7], [8, 9]), ([4, 3], [7, 6, 5, 9])])
-
-
-def test_without_dropout_both_passes_agree_and_the_loss_is_the_papers():
-    model = model_and_batches(p_drop=0.0)[0]
-    plain, doubled = (Update(model, r_drop=weight).loss(BATCH, 0.1) for weight in (0.0, 5.0))
-    torch.testing.assert_close(doubled, plain)
-
-
-@pytest.mark.parametrize("epsilon_ls", [0.0, 0.1])
-def test_the_second_term_is_the_mean_of_both_divergences(monkeypatch, epsilon_ls):
-    model, weight = model_and_batches(p_drop=0.5)[0], 3.0
-    monkeypatch.setattr(r_drop, "ROWS", 4)  # of the six real tokens
-    torch.manual_seed(1)
-    found = r_drop_loss(model, BATCH, epsilon_ls, weight)
-    torch.manual_seed(1)
-    logits = model(BATCH.source.repeat(2, 1), BATCH.target_input.repeat(2, 1))
-    expected = 0.0
-    for one, two, target in zip(*logits.softmax(-1).chunk(2), BATCH.target_output, strict=True):
-        for p, q, right in zip(one, two, target, strict=True):
-            if right != 0:
-                smoothed = torch.full_like(p, epsilon_ls / len(p))
-                smoothed[right] += 1 - epsilon_ls
-                nats = -(smoothed * (p.log() + q.log())).sum() / 2
-                both = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
-                expected = expected + nats + weight / 2 * both / 2
-    torch.testing.assert_close(found, expected)
-    parameters = list(model.parameters())
-    pairs = zip(*(torch.autograd.grad(3 * loss, parameters) for loss in (found, expected)), strict=True)
-    for own, other in pairs:
-        torch.testing.assert_close(own, other)
-    assert found > batch_loss(model.eval(), BATCH, epsilon_ls)
