@@ -29,9 +29,8 @@ def r_drop_loss(forward: Callable[..., Tensor], batch: Batch, epsilon_ls: float,
     # Both passes are one batch of twice the size: its dropout differs.
     logits = forward(batch.source.repeat(2, 1), batch.target_input.repeat(2, 1)).flatten(0, 1)
     target, pull, size = batch.target_output.flatten(), weight / 4, logits.size(-1)
-    kept = (
-        torch.float32 if logits.dtype == torch.float16 else logits.dtype
-    )  # before its loss is scaled, fp16 has no room
+    # A small probability has no place in fp16 before the loss is scaled.
+    kept = torch.float32 if logits.dtype == torch.float16 else logits.dtype
     loss, gradient = logits.new_zeros((), dtype=torch.float32), torch.zeros_like(logits, dtype=kept)
     real = (target != batch.special_ids[0]).nonzero().squeeze(-1)
     # Autograd would keep a dozen arrays of the size of the logits.
