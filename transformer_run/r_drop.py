@@ -40,7 +40,7 @@ def r_drop_loss(forward: Callable[..., Tensor], batch: Batch, epsilon_ls: float,
             right = target[rows].expand(2, -1).unsqueeze(-1)
             log_p = logits[both].log_softmax(-1, dtype=torch.float32)
             p, ratio = log_p.exp(), log_p - log_p.flip(0)
-            divergence = torch.linalg.vecdot(p, ratio).unsqueeze(-1)
+            divergence = (p * ratio).sum(-1, keepdim=True)  # autocast would run a dot product in 16 bits
             nats = (epsilon_ls - 1) * log_p.gather(-1, right).sum() - epsilon_ls / size * log_p.sum()
             loss += nats / 2 + pull * divergence.sum()
             part = torch.add(0.5 + pull - pull * divergence, ratio, alpha=pull).mul_(p).sub_(p.flip(0), alpha=pull)

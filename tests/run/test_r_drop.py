@@ -24,6 +24,17 @@ def test_without_dropout_both_passes_agree_and_the_loss_is_the_papers():
     torch.testing.assert_close(doubled, plain)
 
 
+def test_autocast_rounds_nothing_of_it():
+    found = []
+    for enabled in (False, True):
+        torch.manual_seed(1)
+        logits = torch.randn(*BATCH.target_output.repeat(2, 1).shape, 20, requires_grad=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            loss = r_drop_loss(lambda *_, given=logits: given, BATCH, 0.1, 5.0)
+        found.append((loss, *torch.autograd.grad(loss, logits)))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
 def test_a_gradient_too_small_for_fp16_is_there_when_the_loss_is_scaled():
     target = BATCH.target_output.repeat(2, 1)
     logits = torch.zeros(*target.shape, 20, dtype=torch.float16)
