@@ -342,7 +342,7 @@ def test_the_readme_says_what_the_command_reached():
 
 def test_a_recorded_result_names_its_origin():
     wanted = {"command", "commit", "seed", "device", "versions", "date", "seconds"}
-    for path in (ROOT / "experiments/results").glob("*.json"):
+    for path in (ROOT / "experiments/results").rglob("*.json"):
         recorded = json.loads(path.read_text("utf-8"))
         assert wanted <= recorded.keys(), path.name
         assert "dirty" not in recorded["commit"], path.name
