@@ -44,6 +44,8 @@ def moved_code(code: str) -> str:
         ("torch.manual_seed(seed)", "torch.manual_seed(seed)"),
         ("[run(seed) for seed in range(3)]", "[run(seed) for seed in [each + 5 for each in range(3)]]"),
         ("[record[seed] for seed in (0, 1)]", "[record[seed] for seed in (0, 1)]"),
+        ("TrainingConfig(num_steps=9)", "TrainingConfig(num_steps=9, seed=5)"),
+        ("TrainingConfig(num_steps=9, seed=2)", "TrainingConfig(num_steps=9, seed=7)"),
         ("random.sample(range(3), 2)", "random.sample(range(3), 2)"),
         ("seed == 3 or run(reseed=1)", "seed == 3 or run(reseed=1)"),
     ],

@@ -1,7 +1,8 @@
 """Run a page with its seeds moved: what it asserts must not hang on the numbers that its own seeds happen to draw.
 
 Moved are the seeds that a reader sees: a whole number given to `manual_seed`, `default_rng` or `Random`, or named
-`seed`, and those of a loop over `seed` that hands them to a call. A loop that looks recorded runs up stays.
+`seed`, and those of a loop over `seed` that hands them to a call; and the seed that a `TrainingConfig` has where none is
+named. A loop that looks recorded runs up stays.
 """
 
 import ast
@@ -12,6 +13,7 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
+from transformer_lib import TrainingConfig
 from workshop.course.exercise_context import plain_python
 from workshop.site.book_index import read_page
 
@@ -38,6 +40,11 @@ class _Moved(ast.NodeTransformer):
                 moved = ast.parse(f"[each + {self.by} for each in {ast.unparse(loop.iter)}]", mode="eval").body
                 loop.iter = ast.copy_location(moved, loop.iter)
         return super().visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        if ast.unparse(node.func) == "TrainingConfig" and "seed" not in [keyword.arg for keyword in node.keywords]:
+            node.keywords.append(ast.keyword("seed", ast.Constant(TrainingConfig.seed + self.by)))
+        return self.generic_visit(node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         noted = f"try: ...\nexcept AssertionError: {NOTED}({node.lineno}, {ast.unparse(node.test)!r})"
