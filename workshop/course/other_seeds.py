@@ -1,8 +1,8 @@
 """Run a page with its seeds moved: what it asserts must not hang on the numbers that its own seeds happen to draw.
 
 Moved are the seeds that a reader sees: a whole number given to `manual_seed`, `default_rng` or `Random`, or named
-`seed`, and those of a loop over `seed` that hands them to a call; and the seed that a `TrainingConfig` has where none is
-named. A loop that looks recorded runs up stays.
+`seed`, those of a loop over `seed` that hands them to a call, and that of a `TrainingConfig` which names none. A loop
+that looks recorded runs up stays.
 """
 
 import ast
