@@ -11,7 +11,7 @@ from workshop.site import book_first, book_stops, record_hundred
 from workshop.site.training_task import PAIRS
 
 RECORD = json.loads(record_hundred.PATH.read_text("utf-8"))
-SURE = 90  # percent; a look so clear comes out on every machine
+SURE = 90  # percent; so clear a look of a word comes out on every machine, that of <eos> does not
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +42,12 @@ def test_the_named_seed_gives_the_recorded_words_and_clear_looks(model: torch.nn
         (recorded, found)
         for (_, _, heads), again in zip(RECORD["numbers"], anew, strict=True)
         for head, other in zip(heads, again, strict=True)
-        for recorded, found in zip(head, other, strict=True)
+        for recorded, found in zip(head[:-1], other[:-1], strict=True)
     ]
     clear = [(recorded, found) for recorded, found in rows if max(recorded) >= SURE]
     assert len(clear) > 0.8 * len(rows)
     same = sum(recorded.index(max(recorded)) == found.index(max(found)) for recorded, found in clear)
-    assert same >= 0.97 * len(clear)
+    assert same >= 0.99 * len(clear)
 
 
 def test_both_heads_cross_as_the_order_of_the_words_does() -> None:
