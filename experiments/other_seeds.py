@@ -53,7 +53,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if unknown := set(arguments.pages.split()) - every.keys():
         parser.error(f"no page with code is named {', '.join(sorted(unknown))}; there are: {', '.join(every)}")
-    what = "pages of the book with every literal seed moved: the assertions that fail"
+    what = "pages of the book with their seeds moved: the assertions that fail"
     started, runs = time.monotonic(), []
     for by in arguments.moved.split():
         runs.append(moved([every[name] for name in arguments.pages.split()], int(by)))
