@@ -99,7 +99,7 @@ OWN_SETTINGS = {"vocabulary_size", "validate_every", "keep_last", "patience"}
 # multi30k_recipe.json holds six runs of it before commit 134c8e0ec66d: half as long, with sentences a little out of the
 # order of their lengths, stopped by patience.
 # Small updates and an ordinary rate, so that an epoch of about 210 updates brings much on a CPU; 145 to 148 epochs,
-# the most that the literature's command allows.
+# about the most that the literature's command allows.
 RECIPE = Config(
     {"num_layers": 2, "d_model": 256, "d_ff": 512, "num_heads": 4, "d_k": 64, "d_v": 64, "p_drop": 0.3},
     {"num_steps": 31_000, "batch_tokens": 2500, "warmup_steps": 1500},
